@@ -1,1 +1,1 @@
-"""Certificates of probability ranges: made from a search, checked by other code."""
+"""Certificates of ranges and risks: made from a search or a training, checked by other code."""

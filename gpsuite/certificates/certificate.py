@@ -1,8 +1,8 @@
-"""The certificate of ranges: what is claimed about what, and the boxes and bounds that prove it.
+"""The certificate of ranges: claims about a model, and the boxes and bounds that prove them.
 
-One format for the probability of two classes or more, for margins between classes, and for predictive quantiles. The
-description holds claims, names and the model's hash. The arrays hold model, region, origin, and the trees of cuts of
-all claims one after the other. Boxes are not stored: they follow from the cuts.
+There is one format for class probabilities, for margins between classes, and for predictive quantiles. The description
+holds claims, names and the model's hash. The arrays hold model, region, origin, and the trees of cuts of all claims in
+sequence. Boxes are not stored: they follow from the cuts.
 
 Equation: Blaas et al. 2020, Definition 2
 """
@@ -42,7 +42,7 @@ AXES = {f"model_{name}": axes for name, axes in MODEL_ARRAYS.items()} | {
 
 @dataclass(frozen=True)
 class ClassQuantity:
-    """The probability of a class, or (1 + p_own - p_rival) / 2, above 1/2 where `own` is ahead of `rival`."""
+    """The probability of a class, or (1 + p_own - p_rival) / 2. The latter is above 1/2 if `own` exceeds `rival`."""
 
     own: int
     rival: int | None = None
@@ -54,14 +54,14 @@ class ClassQuantity:
 
 @dataclass(frozen=True)
 class MarginQuantity:
-    """Margin of a class in the latent functions (`plain_margin`). Above 0 it is the most probable one."""
+    """Margin of a class in the latent functions (`plain_margin`). Above 0 the class is the most probable one."""
 
     own: int
 
 
 @dataclass(frozen=True)
 class QuantileQuantity:
-    """A predictive quantile of this level in (0, 1), in the units of the model. That of 0.5 is the mean."""
+    """A predictive quantile of this level in (0, 1), in the units of the model. At 0.5 it is the mean."""
 
     level: float
 
@@ -88,18 +88,18 @@ class Claim:
     """One side of the range of a quantity.
 
     Attributes:
-        quantity: what is bounded.
-        sign: 1: no value exceeds `outer`, -1: none is below it.
+        quantity: the bounded quantity.
+        sign: 1 if no value exceeds `outer`, -1 if none is below it.
         outer: the claimed bound.
         inner: value claimed at the witness, or None without a witness.
         witness: [d] free inputs, or None.
         parent: [K] node that was cut, -1 for the root. Nodes 2k+1, 2k+2 are lower and upper sibling.
         dim: [K] free input that was cut.
-        cut: [K] where.
+        cut: [K] place of the cut.
         leaf: [L] nodes without children.
         leaf_bound: [L] stated bound of the score there.
-        leaf_threshold: [L] T, the score at whose level the bound was taken. Any other would do, but not as well.
-        leaf_proved: [L] the leaf itself or the ancestor whose bound it is.
+        leaf_threshold: [L] T, the score at which the bound was taken. Other scores give sound but looser bounds.
+        leaf_proved: [L] the leaf itself or the ancestor for which the bound was computed.
     """
 
     quantity: Quantity
@@ -121,7 +121,7 @@ class Claim:
 
     @property
     def proves_margin(self) -> bool:
-        """Whether it proves that a class is the most probable one everywhere."""
+        """Whether the claim proves that a class is the most probable one everywhere."""
         return isinstance(self.quantity, MarginQuantity) and self.sign < 0 and self.outer > 0.0
 
 
@@ -130,19 +130,19 @@ class Origin:
     """Origin of model and point, as far as it is stated.
 
     Attributes:
-        dataset: its name.
-        content: its content hash.
+        dataset: name of the dataset.
+        content: content hash of the dataset.
         row: the point's row in the dataset. `NO_ROW` of a point that is stated only by its inputs.
         outputs: names of the classes, or of the target.
         inputs: names of the region's free inputs.
-        inference: a key of `form.INFERENCES`; "minibatch" where training ended before an optimum.
+        inference: a key of `form.INFERENCES`. "minibatch" if training ended before an optimum.
         rows: [N] the training rows in the dataset.
-        targets: [N] numbers of the classes, or the targets that the model was given.
-        offset: [D] inputs of the model are those of the dataset minus `offset`, over `scale`.
+        targets: [N] numbers of the classes, or the targets given to the model.
+        offset: [D] model inputs are the dataset's minus `offset`, over `scale`.
         scale: [D].
-        X: [N, D] training inputs of a sparse posterior, whose model holds the inducing inputs; otherwise [0, D].
-        sites: [2, N] precision and shift of EP's sites; [2, 0] for the others, whose sites follow from the posterior.
-        jitter: on the diagonal of the prior covariance of inducing or variational values, 0 for others.
+        X: [N, D] training inputs of a sparse posterior, otherwise [0, D]. A sparse model holds the inducing inputs.
+        sites: [2, N] precision and shift of EP's sites, otherwise [2, 0]. Other sites follow from the posterior.
+        jitter: jitter on the diagonal of the prior covariance of inducing or variational values, 0 for others.
         target_offset: the model's targets are the dataset's minus this, over `target_scale`, 0 for classes.
         target_scale: 1 for classes.
     """
@@ -170,10 +170,10 @@ class Certificate:
 
     Attributes:
         model: the stored posterior.
-        region: inputs over which the claims hold, `robustness.linf_ball` and so on.
-        claims: one for each side of a quantity.
+        region: inputs over which the claims hold, such as `robustness.linf_ball`.
+        claims: claims, one for each side of a quantity.
         model_hash: SHA-256 of the model, as stated.
-        search: which bound the search used, and whether seconds ended the certificate. For the reader only.
+        search: the search's bound, and whether seconds ended the certificate. Only for the reader.
         origin: rows and names behind the posterior. None if only the posterior is known.
     """
 
@@ -186,7 +186,7 @@ class Certificate:
 
 
 def pack(certificate: Certificate) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Return what the two files hold: the description, plain JSON values, and the arrays."""
+    """Return the contents of the two files: the description, plain JSON values, and the arrays."""
     model, region, origin = certificate.model, certificate.region, certificate.origin
     about, arrays = pack_model(model)
     arrays |= {f"region_{name}": getattr(region, name) for name in REGION_ARRAYS}
@@ -227,7 +227,7 @@ def _pack_quantity(quantity: Quantity) -> dict[str, Any]:
 
 
 def write_certificate(certificate: Certificate, path: Path) -> tuple[Path, Path]:
-    """Write `path` with the suffixes .npz and .json, each whole or not at all. Return both paths.
+    """Write `path` with the suffixes .npz and .json, each file whole or not at all. Return both paths.
 
     Raises:
         OSError: if a file cannot be written.
@@ -236,11 +236,11 @@ def write_certificate(certificate: Certificate, path: Path) -> tuple[Path, Path]
 
 
 def read_certificate(path: Path, description: dict[str, Any] | None = None) -> Certificate:
-    """Read a certificate by the path of either file.
+    """Return a certificate by the path of either file.
 
     Args:
         path: NAME.npz, NAME.json or NAME.
-        description: what `read_envelope` returned for it, if that was done already.
+        description: result of `read_envelope` for it, if already read.
 
     Raises:
         UnusableFileError: if a file is missing, damaged, incomplete, or of another format or version.
@@ -283,7 +283,7 @@ def _parse(description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> 
 
 
 def _parse_claims(stated: Any, arrays: dict[str, npt.NDArray[Any]]) -> tuple[Claim, ...]:
-    """Cut the arrays of all trees into those of each."""
+    """Return the claims: the arrays of all trees are cut into those of each."""
     if not isinstance(stated, list) or not stated:
         raise ValueError("claims nothing")
     free, at = len(arrays["region_free"]), {"node": 0, "leaf": 0, "witness": 0}

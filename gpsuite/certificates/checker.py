@@ -1,7 +1,7 @@
-"""Checks that a certificate's bounds hold, by other means than those that found them: the plain bound.
+"""Check of a certificate's bounds by another method than the search's: the plain bound.
 
-Nothing of the search, its bounds or its rounding is used. Boxes are rebuilt from the cuts, so that they cover the
-region by construction. Every leaf's bound is recomputed at the node named. The witness is evaluated.
+No part of the search, its bounds or its rounding is used. Boxes are rebuilt from the cuts, so they cover the region by
+construction. Every leaf's bound is recomputed at the named node. The witness is evaluated.
 
 Equation: derived, stationary kernels to degree 1, level function, softmax of several classes
 """
@@ -45,9 +45,9 @@ class Report:
     """Result of a check.
 
     Attributes:
-        problems: why it is refuted. Empty when it is confirmed.
-        boxes: bounds recomputed.
-        leaves: leaves covered by them.
+        problems: reasons of a refutation. Empty if the certificate is confirmed.
+        boxes: number of recomputed bounds.
+        leaves: number of leaves that these bounds cover.
     """
 
     problems: tuple[str, ...]
@@ -69,7 +69,7 @@ class TreeBound(Protocol):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Between which ends every claim lies."""
+        """Lower and upper limit of every claim."""
 
     def at(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds [B] of the score at points [B, d]."""
@@ -77,24 +77,24 @@ class TreeBound(Protocol):
     def bound(
         self, lo: FloatArray, hi: FloatArray, sign: int, threshold: FloatArray, wanted: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return bounds [B] of the score over boxes [B, d], and how much each input loosens them, [B, d]."""
+        """Return bounds [B] of the score over boxes [B, d], and each input's share of their looseness, [B, d]."""
 
     def claimed(self, score: float) -> tuple[float, float]:
-        """Return what is claimed of a score, rounded down and up."""
+        """Return the claimed value of a score, rounded down and up."""
 
     def score_of(self, claim: float) -> float:
-        """Return the score of a claim, roughly."""
+        """Return the approximate score of a claim."""
 
 
 class Refuted(Exception):
-    """A claim does not follow from what is stored."""
+    """Raised if a claim does not follow from the stored numbers."""
 
 
 def require_extended_precision() -> None:
-    """Refuse to check where the platform's long floats are no longer than the others.
+    """Raise if the platform's long floats are no longer than float64.
 
     Raises:
-        UserError: there.
+        UserError: on such a platform.
     """
     error = abs(np.exp(Long(1)) - Long(EULER)) / 3
     if UNIT > EXTENDED_UNIT or Long(1) + Long(UNIT) == 1 or error > 4 * UNIT:
@@ -102,15 +102,15 @@ def require_extended_precision() -> None:
 
 
 class PlainBounds:
-    """The plain bounds of what a model's claims are about, over the free inputs of one point.
+    """The plain bounds of a model's quantities, over the free inputs of one point.
 
     Args:
         model: the stored posterior.
-        region: of the claims.
-        products: of two classes, if they are there.
+        region: region of the claims.
+        products: known products of two classes, or None.
 
     Raises:
-        ValueError: if the model is not one these bounds know, or its numbers are too large.
+        ValueError: if these bounds do not know the model, or its numbers are too large.
     """
 
     def __init__(self, model: Model, region: StoredRegion, products: Products | None = None) -> None:
@@ -169,7 +169,7 @@ def check_certificate(certificate: Certificate) -> Report:
 
 
 def estimated_minutes(certificate: Certificate) -> float:
-    """Return roughly how long `check_certificate` takes on one core: bounds times rows, inputs and functions."""
+    """Return the estimated minutes of `check_certificate` on one core: bounds times rows, inputs and functions."""
     model, region = certificate.model, certificate.region
     bounds = sum(len(claim.leaf) for claim in certificate.claims)
     each = SECONDS_PER_TERM * len(model.X) * max(model.functions, 1) * (1 + len(region.free) / 4)
@@ -177,7 +177,7 @@ def estimated_minutes(certificate: Certificate) -> float:
 
 
 def _named(quantity: Quantity) -> str:
-    """Return what a claim is about, only by numbers."""
+    """Return the name of a claim's quantity, with classes as numbers."""
     if isinstance(quantity, QuantileQuantity):
         return "mean" if quantity.level == MEAN else f"quantile {quantity.level:g}"
     if isinstance(quantity, MarginQuantity):
@@ -189,7 +189,7 @@ _KEPT: dict[str, ModelProducts] = {}
 
 
 def _shared_products(certificate: Certificate) -> ModelProducts:
-    """Return the products of two classes' model. Those of the last one are kept, by the hash of its floats."""
+    """Return the products of two classes' model. Those of the last model are kept, by the hash of its floats."""
     digest = certificate.model_hash
     if digest not in _KEPT:
         _KEPT.clear()
@@ -212,15 +212,16 @@ def node_bounds(
 
     Args:
         plain: the bound.
-        region: whose ball leaves less of the boxes.
-        sign: which.
+        region: region with a ball that may shrink the boxes.
+        sign: 1 for upper bounds, -1 for lower ones.
         lo: lower ends.
         hi: upper ends.
-        threshold: of each bound, [B].
-        wanted: bounds that are good enough, [B]. By default none is, so that a check finds at most what was stated.
+        threshold: threshold of each bound, [B].
+        wanted: bounds that are good enough, [B]. By default none is: then a check cannot return a looser bound than was
+            stated.
 
     Returns:
-        the bounds, and how much each input loosens them, [B, d].
+            the bounds, and each input's share of their looseness, [B, d].
     """
     low, high, meets = shrink_to_ball(region, lo, hi)
     found, share = np.full(len(lo), -sign * np.inf), np.zeros(lo.shape)
@@ -231,9 +232,9 @@ def node_bounds(
 
 
 def shrink_to_ball(region: StoredRegion, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return what a ball leaves of boxes [B, d], rounded outwards, and which [B] it may leave anything of.
+    """Return the parts of boxes [B, d] in a ball, rounded outwards, and which boxes [B] may have such a part.
 
-    Where it leaves nothing the ends say nothing. Elsewhere they are in order, as the reach is at least the gap.
+    If a box has none, its ends have no meaning. Otherwise they are in order, since the reach is at least the gap.
     """
     if region.norm == "box":
         return lo, hi, np.ones(len(lo), dtype=bool)
@@ -250,13 +251,13 @@ def shrink_to_ball(region: StoredRegion, lo: FloatArray, hi: FloatArray) -> tupl
 
 
 def attained(plain: TreeBound, witness: FloatArray) -> tuple[float, float]:
-    """Return at least and at most what is claimed of the score at a witness [d]."""
+    """Return lower and upper bound of the claimed value at a witness [d]."""
     low, high = plain.at(witness[None])
     return plain.claimed(float(low[0]))[0], plain.claimed(float(high[0]))[1]
 
 
 def _check_tree(plain: TreeBound, region: StoredRegion, claim: Claim) -> int:
-    """Check coverage, every leaf's bound and the outer bound. Return how many bounds were recomputed."""
+    """Check coverage, every leaf's bound and the outer bound. Return the number of recomputed bounds."""
     lo, hi = rebuild_boxes(region, claim.parent, claim.dim, claim.cut)
     leaf, proved = claim.leaf, claim.leaf_proved
     inside = np.all((lo[proved] <= lo[leaf]) & (hi[leaf] <= hi[proved]), axis=1)
@@ -289,7 +290,7 @@ def _check_witness(plain: TreeBound, region: StoredRegion, claim: Claim) -> None
 
 
 def _contains(region: StoredRegion, point: FloatArray) -> bool:
-    """Return whether the point lies in the region, in exact arithmetic."""
+    """Return whether the point is in the region, in exact arithmetic."""
     if not np.all((point >= region.lower) & (point <= region.upper)):
         return False
     if region.norm == "box":

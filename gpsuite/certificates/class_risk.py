@@ -1,4 +1,4 @@
-"""A certificate of a classifier's risk as two files: which rows, which prior, which posterior, and the bounds.
+"""A certificate of a classifier's risk as two files: rows, prior, posterior and bounds.
 
 Equation: none, a file format
 """
@@ -28,15 +28,15 @@ ARRAYS = {"inducing": (np.int64, 1), "directions": (np.float64, 2), "shift": (np
 
 @dataclass(frozen=True)
 class ClassRows:
-    """Which rows of the dataset did what.
+    """Use of the dataset's rows.
 
     Attributes:
-        dataset: its name.
-        content_hash: of its content.
-        count: its rows.
-        test_share: share kept for testing; 0 where the dataset comes with test rows, or for no test.
-        prior_share: share of the others that the prior saw; 0 for an uninformed prior.
-        seed: of both random splits.
+        dataset: name of the dataset.
+        content_hash: hash of its content.
+        count: number of its rows.
+        test_share: share kept for testing. 0 if the dataset has its own test rows, or for no test.
+        prior_share: share of the others that the prior used. 0 for an uninformed prior.
+        seed: seed of both random splits.
     """
 
     dataset: str
@@ -52,12 +52,12 @@ class ClassModel:
     """Prior and posterior.
 
     Attributes:
-        features: of `FEATURES`.
+        features: one of `FEATURES`.
         prior: `INFORMED` or `UNINFORMED`.
-        gamma: of the kernel exp(-gamma |x - z|^2 / median).
+        gamma: gamma of the kernel exp(-gamma |x - z|^2 / median).
         noise: sigma^2 of the prior's regression.
         temper: s, the factor of its covariance.
-        arrays: those of `ARRAYS`: rows of the dataset that induce [M], V [M, R], d [R, C], rho [R].
+        arrays: arrays of `ARRAYS`: inducing rows of the dataset [M], V [M, R], d [R, C], rho [R].
     """
 
     features: str
@@ -90,11 +90,12 @@ class ClassClaim:
 
     Attributes:
         delta: allowed probability of failure, of each bound.
-        choices: settings among which the rows may have chosen.
+        choices: number of settings that the rows may have chosen from.
         constant: C of Catoni's bound.
-        gibbs_risk: on the rows, at most.
-        kl: KL(Q||P) in nats, at most.
-        bounds: of `BOUNDS`: on the Gibbs risk. `binomial` on the risk of the mean scores' class, 1 if there is none.
+        gibbs_risk: upper bound of the risk on the rows.
+        kl: upper bound of KL(Q||P) in nats.
+        bounds: bounds of `BOUNDS` on the Gibbs risk. `binomial` is on the risk of the mean scores' class, 1 if there is
+            none.
     """
 
     delta: float
@@ -107,7 +108,7 @@ class ClassClaim:
 
 @dataclass(frozen=True)
 class ClassCertificate:
-    """Everything that a check needs but the dataset."""
+    """Everything that a check needs except the dataset."""
 
     rows: ClassRows
     model: ClassModel
@@ -129,7 +130,7 @@ def pack(certificate: ClassCertificate) -> tuple[dict[str, Any], dict[str, npt.N
 
 
 def read(path: Path, description: dict[str, Any]) -> ClassCertificate:
-    """Return the certificate that anybody may have written.
+    """Return the certificate of files that anybody may have written.
 
     Raises:
         UnusableFileError: if a field or array is missing, unknown, of another type, or out of range.
@@ -163,7 +164,7 @@ def _parse(description: dict[str, Any], path: Path) -> ClassCertificate:
 
 
 def _check(model: ClassModel, rows: ClassRows, npz: Path) -> None:
-    """Refuse numbers that are no model's and arrays that do not fit together."""
+    """Raise if numbers are not those of a model, or arrays do not fit together."""
     informed = model.prior == INFORMED
     known = model.features in FEATURES and model.prior in (INFORMED, UNINFORMED)
     known = known and informed == (rows.prior_share > 0.0) == (len(model.inducing) > 0)

@@ -1,4 +1,4 @@
-"""What `gpsuite verify` does with a certificate of a classifier's risk: all of it again, from the dataset's rows.
+"""Check of a classifier's risk certificate by `gpsuite verify`: everything is recomputed from the dataset's rows.
 
 Equation: Catoni 2007, Theorem 1.2.6
 Equation: Maurer 2004
@@ -23,11 +23,11 @@ from gpsuite.text import visible_name
 from gpsuite.untrusted import UnusableFileError
 
 LEAST_ROWS = 8  # Maurer's theorem, behind ln(2 sqrt(n) / delta)
-TOLERANCE = 1e-7  # of a bound, in addition to what float32 may move the risk by
+TOLERANCE = 1e-7  # slack of a bound, in addition to float32's change of the risk
 ORTHONORMAL = 1e-9
-CLOSE = 1e-3  # what float32 may move a score by: a row nearer to a tie is not surely right and not surely wrong
+CLOSE = 1e-3  # largest change of a score by float32: a row nearer to a tie is undecided
 WORK_PER_MINUTE = 6e11  # multiplications on one core
-IMAGE_WORK = 1.2e7  # of the scattering of one image
+IMAGE_WORK = 1.2e7  # multiplications of the scattering of an image
 TRUST = (
     "to be trusted: the rows are independent draws from one distribution. Seed, shares, delta and Catoni's constant "
     "were fixed before seeing the rows that bound the risk. The other settings are among the choices that the bounds "
@@ -41,17 +41,17 @@ def verify_certificate(
     """Check a classifier's certificate on its dataset.
 
     Args:
-        path: of either file.
-        description: of its envelope.
-        dataset: the one that it is about.
-        minutes: how long the check may take, as estimated beforehand.
+        path: path of either file.
+        description: description of its envelope.
+        dataset: dataset of the certificate.
+        minutes: largest estimated time of the check.
 
     Returns:
-        exit code (0 confirmed, 1 refuted) and what to print.
+            exit code (0 confirmed, 1 refuted) and text to print.
 
     Raises:
         UnusableFileError: if it is not a usable certificate, or too large to check.
-        UserError: if the dataset is missing or another one.
+        UserError: if the dataset is missing or is another one.
     """
     certificate = read(path, description)
     data = _dataset(certificate, dataset)
@@ -93,7 +93,7 @@ def _different(rows: IntArray) -> bool:
 
 
 def _wrong(mean: FloatArray, labels: IntArray, by: float) -> int:
-    """Return how many rows have another score that is at least their own class's and `by` more."""
+    """Return how many rows have another score that exceeds their class's score by at least `by`."""
     own = np.take_along_axis(mean, labels[:, None], axis=1)
     other = mean.copy()
     np.put_along_axis(other, labels[:, None], -np.inf, axis=1)
@@ -137,7 +137,7 @@ def _split(path: Path, certificate: ClassCertificate, data: Dataset) -> tuple[In
 
 
 def _check_fit(path: Path, certificate: ClassCertificate, data: Dataset) -> None:
-    """Refuse a model of other inputs or classes."""
+    """Raise if the model has other inputs or classes."""
     model, inputs = certificate.model, data.X.shape[1]
     side = math.isqrt(inputs)
     image = model.features != STANDARDISED
@@ -150,18 +150,18 @@ def _check_fit(path: Path, certificate: ClassCertificate, data: Dataset) -> None
 
 
 def _work(certificate: ClassCertificate, data: Dataset, prior: int, bound: int) -> float:
-    """Return roughly how many multiplications a check takes."""
+    """Return the approximate number of multiplications of a check."""
     model = certificate.model
     (M, R), inputs = model.directions.shape, data.X.shape[1]
     image = model.features != STANDARDISED
     features = 5 * inputs if image else inputs
-    # distances in float32, twice as fast. Half of a symmetric matrix, or of a triangular solve
+    # distances in float32 are twice as fast. Symmetric matrices and triangular solves take half
     kernel = (prior + bound) * (M * features / 2 + M * M / 2) + M**3 / 6 if model.prior == INFORMED else 0
     return float((IMAGE_WORK * len(data.X) if image else 0) + kernel + bound * M * R)
 
 
 def _faults(claim: ClassClaim, own: ClassClaim, binomial: float) -> list[str]:
-    """Return what is stated below what the check finds. The binomial bound: below that of the surely wrong rows."""
+    """Return the stated numbers below the check's, for the binomial bound those below that of the surely wrong rows."""
     pairs = {"risk on the rows": (claim.gibbs_risk, own.gibbs_risk), "KL": (claim.kl, own.kl)}
     pairs |= {f"bound {name}": (claim.bounds[name], {**own.bounds, "binomial": binomial}[name]) for name in BOUNDS}
     return [
@@ -173,7 +173,7 @@ def _faults(claim: ClassClaim, own: ClassClaim, binomial: float) -> list[str]:
 
 
 def _words(certificate: ClassCertificate, found: ClassClaim, prior: int, bound: int, errors: int) -> list[str]:
-    """Return in plain words what was proved, about what, and what it rests on."""
+    """Return in plain words the proved claims, their subject and their assumptions."""
     rows, model = certificate.rows, certificate.model
     sure = sureness(found.delta)
     informed = model.prior == INFORMED

@@ -1,7 +1,7 @@
 """The two files of every certificate and saved model: NAME.json describes, NAME.npz holds plain arrays.
 
-Both carry one format and one version number. The checksum in the description covers the description and the arrays, so
-that a damaged file is refused. It proves nothing: who changes a file can compute it again.
+Both have the same format and version number. The checksum in the description covers the description and the arrays. So
+a damaged file is refused. The checksum proves nothing: after changing a file anyone can compute it again.
 
 Equation: none, a file format
 """
@@ -23,9 +23,9 @@ from gpsuite.untrusted import LARGEST_ARRAYS, UnusableFileError, file_pair, read
 
 FORMAT = "gpsuite-certificate"
 OLD_FORMATS = ("gpsuite-robustness-certificate", "gpsuite-guarantee-model")
-VERSION = 4  # raised when the meaning of a field or the bound that recomputes it changes
+VERSION = 4  # increased when the meaning of a field or its recomputation changes
 
-MOST_MINUTES, FOR_EVER = 10.0, 1e5  # of a check, unless the user allows more
+MOST_MINUTES, FOR_EVER = 10.0, 1e5  # limit of a check, unless the user allows more
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -36,9 +36,9 @@ def read_envelope(
     """Return the description of a certificate by the path of either file: NAME.npz, NAME.json or NAME.
 
     Args:
-        path: of either file.
-        what: what it should be, in words.
-        again: what to do if it is of another version.
+        path: path of either file.
+        what: its expected kind, in words.
+        again: advice if it has another version.
 
     Raises:
         UnusableFileError: if it is missing or damaged, no certificate, or of another version.
@@ -61,10 +61,10 @@ def read_content(
     expected: Mapping[str, tuple[type[np.generic], int]],
     largest: int = LARGEST_ARRAYS,
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that belong to a description: name -> type and number of axes.
+    """Return the arrays of a description. `expected` maps names to type and number of axes.
 
     Raises:
-        UnusableFileError: if they are not there, or description and arrays do not match their checksum.
+        UnusableFileError: if they are missing, or description and arrays do not match their checksum.
     """
     npz, other = file_pair(path)
     arrays = read_arrays(npz, expected, largest)
@@ -86,7 +86,7 @@ def write_packed(description: Mapping[str, Any], arrays: Arrays, path: Path) -> 
 
 
 def checksum(description: Mapping[str, Any], arrays: Arrays) -> str:
-    """Return the SHA-256 of a description, but for its checksum, and of its arrays by name."""
+    """Return the SHA-256 of a description without its checksum, and of its arrays by name."""
     content = {name: value for name, value in description.items() if name != "checksum"}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode())
     for name in sorted(arrays):

@@ -1,6 +1,6 @@
-"""Whether a certificate is one at all: arrays that fit together, a region with its centre, trees that are trees.
+"""Check of a certificate's form: arrays that fit together, a region with its centre, valid trees.
 
-Nothing here costs more than reading the arrays once, so that a malformed certificate is refused before any work.
+No check takes longer than reading the arrays once. So a malformed certificate is refused before any work.
 
 Equation: none, a file format
 """
@@ -27,10 +27,10 @@ from gpsuite.certificates.certificate import (
 from gpsuite.certificates.model import GAUSSIAN, LINKS, LOGISTIC, PROBIT, SOFTMAX, Model
 from gpsuite.certificates.plain_kernel import CURVATURE
 
-LARGEST = 1e100  # of any number: products of a few of them are still finite in extended precision
-MOST_JITTER = 1e-3  # of the prior variance: with more of it the values would not be the function's
+LARGEST = 1e100  # largest number: products of a few such numbers are finite in extended precision
+MOST_JITTER = 1e-3  # largest jitter over the prior variance: with more the values would not be the function's
 MOST_FUNCTIONS = 100
-MOST_NODES, MOST_ENDS = 1 << 18, 1 << 23  # of a tree, and times the free inputs: a second and 128 MB
+MOST_NODES, MOST_ENDS = 1 << 18, 1 << 23  # limits of a tree's nodes and of nodes times inputs: a second and 128 MB
 UNLIMITED = (-math.inf, math.inf)
 LIMITS = {PROBIT: (0.0, 1.0), LOGISTIC: (0.0, 1.0), SOFTMAX: (0.0, 1.0), GAUSSIAN: UNLIMITED}
 OF_TWO = ("laplace", "ep", "variational", "minibatch")
@@ -40,11 +40,11 @@ INFERENCES = {
 
 
 class MalformedError(ValueError):
-    """The stored file is no certificate."""
+    """Raised if the stored file is not a certificate."""
 
 
 def check_form(certificate: Certificate) -> None:
-    """Refuse what is not a certificate.
+    """Raise if this is not a certificate.
 
     Raises:
         MalformedError: with the first fault.
@@ -99,14 +99,14 @@ def _refuse(fault: str) -> NoReturn:
 
 
 def _check_numbers(what: str, *arrays: FloatArray) -> None:
-    """Refuse numbers whose products might not be finite."""
+    """Raise if products of the numbers might not be finite."""
     for array in arrays:
         if not np.all(np.abs(array) <= LARGEST):  # false for NaN
             _refuse(f"{what}: a number is not finite or beyond {LARGEST:g}")
 
 
 def check_model(model: Model) -> None:
-    """Refuse a model of no plain bound, and arrays that do not fit together or are too large.
+    """Raise if there is no plain bound of the model, or its arrays do not fit together or are too large.
 
     Raises:
         MalformedError: with the first fault.
@@ -170,7 +170,7 @@ def _check_quantity(model: Model, quantity: Quantity) -> None:
 
 
 def _check_claim(region: StoredRegion, claim: Claim, limits: tuple[float, float]) -> None:
-    """Refuse what is not a tree of cuts of the region's box with a claim within the limits."""
+    """Raise if this is not a tree of cuts of the region's box with a claim within the limits."""
     least, most = limits
     leaves, nodes = len(claim.leaf), len(claim.parent)
     if not len(claim.leaf_bound) == len(claim.leaf_proved) == len(claim.leaf_threshold) == leaves or not nodes:

@@ -2,7 +2,7 @@
 
 m_c = k' alpha_c and S_cj = s delta_cj + sum_r w_r (F_r k)_c (F_r k)_j. The difference of two functions is the latent
 function of a binary classifier of variance 2 s with half the differences of weights. Its covariance operator is a part
-of the joint one, so that the range of that holds for all of them.
+of the joint one. So the range of the joint operator holds for all differences.
 
 Equation: derived, operator form of a posterior, softmax of several classes
 """
@@ -49,14 +49,14 @@ class Model:
     Attributes:
         X: [N, D] inputs.
         kernel: "squared_exponential", "matern32" or "matern52".
-        variance: s, of every function.
+        variance: s of every function.
         lengthscales: [D].
         alpha: [C, N].
         root: [R, C, N] F.
         weights: [R] w.
         likelihood: "probit" or "logistic" (two classes, one function), "softmax" of C >= 2 functions, or "gaussian".
         noise: variance of Gaussian observations, 0 for classes.
-        squeeze: of the probit: probability squeeze + (1 - 2 squeeze) Phi(t).
+        squeeze: squeeze of the probit, in the probability squeeze + (1 - 2 squeeze) Phi(t).
     """
 
     X: FloatArray
@@ -72,7 +72,7 @@ class Model:
 
     @property
     def functions(self) -> int:
-        """C."""
+        """Number C of latent functions."""
         return len(self.alpha)
 
     @property
@@ -82,7 +82,7 @@ class Model:
 
     @property
     def binary(self) -> PlainModel:
-        """The classifier of two classes, its arrays those of the model."""
+        """The classifier of two classes, with the model's arrays."""
         return PlainModel(
             self.X, self.kernel, self.variance, self.lengthscales, self.alpha[0], self.root[:, 0], self.weights,
             self.likelihood, self.squeeze,
@@ -105,11 +105,11 @@ def pack_model(model: Model) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]
 
 
 def parse_model(about: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Model:
-    """Return the model that `pack_model` packed. `form.check_model` refuses what is none.
+    """Return the model that `pack_model` packed. `form.check_model` refuses invalid ones.
 
     Raises:
         KeyError: if a value is missing.
-        TypeError, ValueError: if one is of another type.
+        TypeError, ValueError: if a value has the wrong type.
     """
     texts = {name: words(about[name]) for name in ("kernel", "likelihood")}
     numbers = {name: real(about[name]) for name in MODEL_FIELDS if name not in texts}
@@ -126,7 +126,7 @@ class JointProducts:
     """Terms of the bounds of all differences that do not depend on the point and its free inputs, computed once.
 
     Args:
-        model: of several classes.
+        model: model of several classes.
     """
 
     def __init__(self, model: Model) -> None:
@@ -153,14 +153,14 @@ class JointProducts:
             )  # fmt: skip
             gram += model.variance * congruence(one.root, self.prior)
             slack += product_slack(one, np.ones(n), unit, one.weights)
-        # and the sum over the functions. The slack's terms bound the sizes of its entries
+        # plus the sum over the functions. The slack's terms bound the sizes of its entries
         rounding = 4 * slack + 4 * UNIT64 * model.functions * float(np.sqrt(np.sum(gram**2)))
         return operator_range(model.weights, largest_eigenvalue(gram, rounding))
 
     def pair(self, i: int, j: int) -> tuple[PlainLatent, PairProducts]:
         """Return the difference of two functions and its products.
 
-        Differences of weights are off by a rounding each, far below the 64 that sums over the data account for.
+        Each difference of weights has one rounding, far below the 64 allowed for sums over the data.
         """
         if (i, j) not in self._pairs:
             model = self.model

@@ -1,8 +1,8 @@
-"""A plain bound over boxes for checking certificates. Shares no code with the search, and takes another expansion.
+"""A plain bound over boxes for checking certificates. It shares no code with the search and uses another expansion.
 
-The score of a box is bounded through a level T: where mean - k(Sigma) <= 0, k(v) the mean that has the level T at
-variance v, the score is at most T; k is replaced by a line, so that one cubic made of those of mean and variance
-(`plain_moments`) is to be maximised (`plain_cubic`).
+The score of a box is bounded through a level T. Let k(v) be the mean that has the level T at variance v. Where
+mean - k(Sigma) <= 0, the score is at most T. k is replaced by a line. Then only one cubic has to be maximised
+(`plain_kernel.cubic_maximum`). It combines those of mean and variance (`plain_moments`).
 
 Equation: derived, level function, quadratic form over a box
 """
@@ -21,8 +21,8 @@ from gpsuite.certificates.plain_model import PlainLatent, PlainModel, Products, 
 from gpsuite.certificates.plain_moments import Expander, Expansion
 from gpsuite.certificates.plain_scores import OUTWARD, LinkScore, PlainScore
 
-BLOCK = 1 << 19  # features that are held at once
-PARTS = 4  # of a range of variances, where one line was not enough
+BLOCK = 1 << 19  # number of features held at once
+PARTS = 4  # parts of a range of variances, if one line was not enough
 
 
 class ScoreBound:
@@ -30,10 +30,10 @@ class ScoreBound:
 
     Args:
         model: the stored latent function.
-        score: of it.
-        centre: [D] the point. Inputs that are not free stay there.
+        score: score of the function.
+        centre: [D] the point. Inputs that are not free are fixed there.
         free: [d] indices of the free inputs.
-        products: the model's, if they are there.
+        products: the model's products, or None.
 
     Raises:
         ValueError: if the model is not one this bound knows, or its numbers are too large.
@@ -86,17 +86,17 @@ class ScoreBound:
         Args:
             lo: lower ends.
             hi: upper ends.
-            sign: which.
-            threshold: the score at whose level each bound is taken, [B]. Any is sound.
-            wanted: bounds that are good enough, so that no more work is done for them, [B]. By default none is.
+            sign: 1 for upper bounds, -1 for lower ones.
+            threshold: score as the level of each bound, [B]. Every choice is sound.
+            wanted: bounds that are good enough, [B]. They get no more work. By default none is.
 
         Returns:
-            the bounds, sign * infinity where nothing is known, and how much each input loosens them, [B, d].
+                the bounds, sign * infinity if nothing is known, and each input's share of their looseness, [B, d].
         """
         found, share = np.empty(len(lo)), np.empty(lo.shape)
         enough = np.full(len(lo), -sign * np.inf) if wanted is None else wanted
         for part in self._parts(lo):
-            with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which say nothing
+            with np.errstate(all="ignore"):  # overflow gives inf or NaN, which are no bounds
                 expansion = self._expanded(lo[part], hi[part])
                 found[part], share[part] = self._outer(expansion, sign, threshold[part], enough[part])
         return found, share
@@ -108,7 +108,7 @@ class ScoreBound:
         return self.score.score_of(claim)
 
     def _expanded(self, lo: FloatArray, hi: FloatArray) -> Expansion:
-        """Return the expansion over boxes. The last one is kept, as both claims often begin with the same box."""
+        """Return the expansion over boxes. The last one is kept: both claims often begin with the same box."""
         key = lo.tobytes() + hi.tobytes()
         if self._last is None or self._last[0] != key:
             self._last = key, self.expander.expand(lo, hi)
@@ -124,7 +124,7 @@ class ScoreBound:
         """Bound the score of (sign mean, variance) from above through a level, in the score's own sign."""
         low, high = self.s * found.variance.low, self.s * found.variance.high
         best, share = self._along(found, sign, threshold, low, high)
-        # one line is far below a concave level over a wide range of variances: a line for each part of it
+        # over a wide range of variances one line is far below a concave level: use a line for each part
         concave = self.score.slope(threshold, sign, low, high, low) > 0
         rows = np.flatnonzero(concave & np.isfinite(high) & ~(sign * self.score.own(best, sign) <= sign * wanted))
         if len(rows):
@@ -134,7 +134,7 @@ class ScoreBound:
             edges = [ends[0], *(np.clip(edge, *ends) for edge in inner), ends[1]]
             several = [self._along(parts, sign, level, *pair)[0] for pair in pairwise(edges)]
             best[rows] = np.fmin(best[rows], np.max(several, axis=0))
-        # NaN and what the arithmetic turned inside out give no bound
+        # NaN and inverted ranges give no bound
         top = found.mean.high if sign > 0 else -found.mean.low
         known = np.isfinite(top) & np.isfinite(high) & (low <= high) & np.isfinite(best)
         return np.where(known, self.score.own(best, sign), sign * np.inf), share
@@ -142,7 +142,7 @@ class ScoreBound:
     def _along(
         self, found: Expansion, sign: int, threshold: FloatArray, low: FloatArray, high: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Bound the score where the variance lies in [low, high], by one line. NaN if nothing is known."""
+        """Bound the score for variances in [low, high], by one line. NaN if nothing is known."""
         s, mean, variance = self.s, found.mean, found.variance
         top = s * mean.high if sign > 0 else -s * mean.low
         slope = self.score.slope(threshold, sign, low, high, s * variance.constant)
@@ -163,13 +163,13 @@ class ScoreBound:
 
 
 class PlainBound(ScoreBound):
-    """Bounds the score of a classifier's probability; score: mu / sqrt(1 + Sigma) (probit), otherwise the probability.
+    """Bounds the score of a classifier's probability: mu / sqrt(1 + Sigma) for the probit, otherwise the probability.
 
     Args:
         model: the stored classifier.
-        centre: as those of `ScoreBound`.
-        free: as in `bounds`.
-        products: as in `bounds`.
+        centre: centre as in `ScoreBound`.
+        free: free inputs as in `ScoreBound`.
+        products: products as in `ScoreBound`.
 
     Raises:
         ValueError: if the model is not one this bound knows, or its numbers are too large.

@@ -1,7 +1,8 @@
 """Features, prior, risk, KL and bounds of a stored classifier: the checker's own arithmetic.
 
-Nothing here is shared with the code that trains and certifies: wavelets from their spectra, Fourier transforms by
-matrices, kernels by another order of sums, erfc, a regular grid for the noise, bisection, a binomial sum.
+The code that trains and certifies shares nothing with it. Wavelets come from their spectra, Fourier transforms from
+matrices, kernels from another order of sums. Probabilities use erfc, a regular grid for the noise, bisection and a
+binomial sum.
 
 Equation: Bruna & Mallat 2013, Eq. (2), Eq. (3)
 Equation: Catoni 2007, Theorem 1.2.6
@@ -23,12 +24,12 @@ from gpsuite.certificates.class_risk import INFORMED, LOG, STANDARDISED, ClassMo
 
 Single = npt.NDArray[np.float32]
 BLOCK = 1000
-FLOAT32 = 1e-5  # what single precision may move the mean risk by
+FLOAT32 = 1e-5  # largest change of the mean risk by single precision
 JITTER = 1e-4
-CLOSED = 1e-6  # a row whose risk two classes decide to within it needs no grid
-_STEPS, _REACH = 17_000, 8.5  # of the grid for the noise, in standard deviations: finer than the cells of the claim
+CLOSED = 1e-6  # if two classes give a row's risk to this accuracy, no grid is needed
+_STEPS, _REACH = 17_000, 8.5  # step of the noise's grid, in standard deviations: finer than the claim's cells
 _BISECTIONS = 200
-_NEWTON = 20  # steps to a matrix root. The last few change nothing
+_NEWTON = 20  # steps to a matrix root. The last few change almost nothing
 _ALIASES = range(-3, 4)
 
 
@@ -61,7 +62,7 @@ def scattering(images: FloatArray) -> Single:
 
 
 def _mirrored(side: int) -> IntArray:
-    """Return the pixel that each of side + 8 shows: four more at each end, mirrored about the last one."""
+    """Return the source pixel of each of side + 8 pixels: four more at each end, mirrored about the last one."""
     at = np.abs(np.arange(-4, side + 4))
     return np.where(at >= side, 2 * (side - 1) - at, at)
 
@@ -72,7 +73,7 @@ def _thinned(spectrum: npt.NDArray[np.complex64], half: npt.NDArray[np.complex64
 
 
 def _gaussian_spectrum(P: int, width: float, slant: float, frequency: float, angle: float) -> FloatArray:
-    """Return the Fourier transform [P, P] of a Gaussian times a wave, sampled at whole pixels: its aliases summed."""
+    """Return the Fourier transform [P, P] of a Gaussian times a wave, sampled at whole pixels, with summed aliases."""
     wave = 2.0 * np.pi * np.arange(P) / P
     total = np.zeros((P, P))
     for a in _ALIASES:
@@ -103,7 +104,7 @@ def _low_pass(spectrum: FloatArray, stride: int) -> Single:
 
 
 def scale_without_data(side: int) -> FloatArray:
-    """Return each feature's scale [P] for an uninformed prior: the deviation of its path over made-up images."""
+    """Return each feature's scale [P] for an uninformed prior: the deviation of its path over generated images."""
     noise = np.random.RandomState(0).standard_normal((400, side, side))
     pixel = np.arange(side)
     distance = np.minimum(pixel, side - pixel)
@@ -141,7 +142,7 @@ def features_of(model: ClassModel, X: FloatArray, prior: IntArray) -> Single:
 
 
 def shared(features: Single, places: int) -> Single:
-    """Return features [n, P] times the root of (1/2) (I + exp(-|p - q|^2 / 2)), p and q places of one path.
+    """Return features [n, P] times the root of (1/2) (I + exp(-|p - q|^2 / 2)), with p and q places of a path.
 
     The root is by Newton's iteration (Higham 1986), not by eigenvectors.
     """
@@ -222,8 +223,8 @@ def _median(Z: FloatArray) -> float:
 def largest_risks(mean: FloatArray, variance: FloatArray, labels: IntArray) -> FloatArray:
     """Return an upper end of each row's probability of a wrong class, [n].
 
-    With t the noise of its score, the right class wins with probability E prod_c Phi((m_y - m_c) / sqrt(v) + t),
-    at least the sum over a grid's steps of their probability times the product at their left end.
+    With t the noise of its score, the right class wins with probability E prod_c Phi((m_y - m_c) / sqrt(v) + t). This
+    is at least a sum over the steps of a grid: each step's probability times the product at its left end.
     """
     n, C = mean.shape
     own = mean[np.arange(n), labels]
@@ -254,7 +255,7 @@ def kl_of(model: ClassModel) -> float:
 
 
 def bounds_of(risk: float, errors: int, kl: float, n: int, delta: float, constant: float) -> dict[str, float]:
-    """Return the three bounds; `delta` is what is left of it for one choice."""
+    """Return the three bounds. `delta` is its share for one choice."""
     budget = (kl + math.log(2.0 * math.sqrt(n) / delta)) / n
     catoni = -math.expm1(-constant * risk - (kl + math.log(1.0 / delta)) / n) / -math.expm1(-constant)
     binomial = _largest(lambda p: bool(bdtr(errors, n, p) >= delta), errors / n)
@@ -262,7 +263,7 @@ def bounds_of(risk: float, errors: int, kl: float, n: int, delta: float, constan
 
 
 def _largest(holds: Callable[[float], bool], inside: float) -> float:
-    """Return a point just outside the points that hold, by bisection between one that holds and 1."""
+    """Return a point just outside the points for which `holds` is true, by bisection between such a point and 1."""
     outside = 1.0
     for _ in range(_BISECTIONS):
         middle = 0.5 * (inside + outside)

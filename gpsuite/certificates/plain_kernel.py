@@ -1,7 +1,7 @@
 """The radial kernels of the plain bound in any precision: values, derivatives and bounds of Taylor remainders.
 
-A kernel is f(q), q = |D - x|^2 with D the offset of a datum from the centre, in lengthscales. Along any line its second
-to fifth derivatives are, with c the cosine between line and offset, those in `derivative_bound`.
+A kernel is f(q), q = |D - x|^2 with D the offset of a datum from the centre, in lengthscales. Let c be the cosine
+between a line and the offset. Along any line the second to fifth derivatives are those in `derivative_bound`.
 
 Equation: derived, stationary kernels to degree 1
 Equation: derived, upper bound of a cubic, quadratic form over a box
@@ -18,11 +18,11 @@ import numpy as np
 from gpsuite.arrays import BoolArray, FloatArray
 
 Long = np.longdouble
-UNIT = Long(np.finfo(Long).eps)  # in its own precision: 1 + UNIT is not 1
+UNIT = Long(np.finfo(Long).eps)  # the unit of each precision: 1 + UNIT is not 1
 CURVATURE = {"squared_exponential": 1.0, "matern32": 3.0, "matern52": 5 / 3}
 NU = {"matern32": 3, "matern52": 5}
-NEAREST = 1e-50  # below it a datum lies at the centre, and derivatives that are infinite there count as 0
-FARTHEST = 1e4  # lengthscales. Every kernel is zero in 64 bits from there on
+NEAREST = 1e-50  # below it a datum counts as at the centre, and derivatives that are infinite there count as 0
+FARTHEST = 1e4  # distance in lengthscales. Beyond it every kernel is zero in 64 bits
 FEATURES = {2: 0.8660255, 3: 0.6454973, 4: 0.4269563}
 """sqrt((2k - 1)!!) / k! rounded up: |phi(c + x) - its Taylor sum below order k| <= that |x|^k, squared exponential."""
 
@@ -35,7 +35,8 @@ def kappa(kernel: str, r: Any) -> Any:
 def derivatives(kernel: str, q: Any, order: int = 3) -> tuple[Any, ...]:
     """Return f(q) and its derivatives in q up to `order`, at most 4 (3 for the squared exponential).
 
-    Those that are infinite at 0 are 0 there: they come with offsets of that datum as factors, of a higher power.
+    Derivatives that are infinite at 0 are returned as 0 there: their factors are offsets of that datum, of a higher
+    power.
     """
     if kernel == "squared_exponential":
         value = np.exp(-q / 2)
@@ -49,7 +50,7 @@ def derivatives(kernel: str, q: Any, order: int = 3) -> tuple[Any, ...]:
         found = [(1 + z + z**2 / 3) * decay, -5 * (1 + z) * decay / 6, 25 * decay / 12]
     if order >= len(found):
         inverse = np.divide(1.0, z, out=np.zeros_like(decay), where=z > NEAREST)
-        # df/dq = (nu / (2 z)) df/dz, of e^-z / z^k in turn
+        # df/dq = (nu / (2 z)) df/dz, applied to e^-z / z^k in turn
         factor = -found[-1] * (nu / 2) * inverse
         found.append(factor)
         found.append(-factor * (nu / 2) * (1 + z) * inverse**2)
@@ -58,7 +59,7 @@ def derivatives(kernel: str, q: Any, order: int = 3) -> tuple[Any, ...]:
 
 
 def derivative_bound(kernel: str, order: int, r: Any) -> Any:
-    """Bound the kernel's derivative of this order along any line, at distances of at least r. For Matérn kernels.
+    """Bound a Matérn kernel's derivative of this order along any line, at distances of at least r.
 
     5/2, z = sqrt(5) r: order 2 = (5/3) e^-z (c^2 z^2 - 1 - z), order 3 = 5 sqrt 5 e^-z (c z - c^3 z^2 / 3),
     order 4 = 25 e^-z (1 - 2 c^2 z + c^4 z (z + 1) / 3),
@@ -98,7 +99,7 @@ def _bound_of_matern32(order: int, z: Any) -> Any:
 def first_order_remainder(kernel: str, rho: Any) -> Any:
     """Bound |phi(c + x) - phi(c) - D phi(c) x|^2 for |x| <= rho: 2 - 2 kappa + lambda rho^2 + 2 rho kappa'.
 
-    Near 0, where that cancels, by the second derivative of phi (3/2: by z^3).
+    Near 0, where that cancels, the second derivative of phi gives the bound (for 3/2, z^3).
     """
     value, slope = derivatives(kernel, rho**2, 1)
     size = 1 + CURVATURE[kernel] * rho**2
@@ -124,7 +125,7 @@ def gram(points: Any, scale: Any, kernel: str) -> Any:
 
 
 UNIT64 = 2.0**-53
-EIGENVALUE = 1e-11  # of a symmetric matrix, relative to its Frobenius norm: far above LAPACK's error
+EIGENVALUE = 1e-11  # error of a symmetric matrix's eigenvalue, relative to its Frobenius norm: far above LAPACK's error
 ROUNDS, STEPS = 2, 12
 
 
@@ -133,9 +134,9 @@ def cubic_maximum(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound constant + b'z + z'Hz + C[z, z, z] from above over |z_j| <= 1.
 
-    Inputs in which the slope cannot change its sign go to their better end. Then C[zzz] <= sum_jkl |C_jkl| z_j^2, and
-    for a diagonal A >= 0 with A - H >= 0, z'Hz <= z'(H - A)z + tr A: what is left is concave, so its tangent at any
-    point bounds it.
+    Inputs in which the slope cannot change its sign go to their better end. Then C[zzz] <= sum_jkl |C_jkl| z_j^2. For a
+    diagonal A >= 0 with A - H >= 0, z'Hz <= z'(H - A)z + tr A. The result is concave, so its tangent at any point
+    bounds it.
 
     Args:
         constant: [B].
@@ -144,7 +145,7 @@ def cubic_maximum(
         C: symmetric, [B, d, d, d], or None for zero.
 
     Returns:
-        the bounds [B], and how much each input adds to what they may be too large by, [B, d].
+        the bounds [B], and each input's share of their looseness, [B, d].
     """
     d = b.shape[1]
     terms = np.abs(constant) + np.abs(b).sum(axis=1) + np.abs(H).sum(axis=(1, 2))
@@ -166,7 +167,8 @@ def cubic_maximum(
 def dominating_diagonal(H: FloatArray) -> FloatArray:
     """Return A >= 0 [B, d] with diag(A) - H positive semidefinite, H symmetric [B, d, d], of the least trace of three.
 
-    Row sums. The largest eigenvalue. D times the largest eigenvalue of D^-1/2 H D^-1/2, D the norms of H's rows.
+    The three are row sums, the largest eigenvalue, and D times the largest eigenvalue of D^-1/2 H D^-1/2. D are the
+    norms of H's rows.
     """
     diagonal = np.einsum("bjj->bj", H)
     others = np.abs(H).sum(axis=2) - np.abs(diagonal)
@@ -187,7 +189,7 @@ def dominating_diagonal(H: FloatArray) -> FloatArray:
 def _without_monotone(
     constant: FloatArray, b: FloatArray, H: FloatArray, C: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Fix inputs of constant slope. Return the polynomial without them, of C only sum_kl |C_jkl|, [B, d]."""
+    """Fix inputs with a slope of constant sign. Return the polynomial without them, of C only sum_kl |C_jkl|."""
     left = np.ones(b.shape)
     for _ in range(ROUNDS):
         rows = np.zeros(b.shape) if C is None else np.abs(C).sum(axis=(2, 3))
@@ -240,15 +242,16 @@ def _quadratic_minimum(linear: FloatArray, square: FloatArray, r: FloatArray) ->
     return np.asarray(np.sum(least, axis=1) - (64 + 8 * r.shape[1]) * UNIT64 * np.sum(size, axis=1))
 
 
-# Remainders of Matérn kernels beyond the orders that are kept, datum by datum, for the plain bound.
+# Remainders of Matérn kernels beyond the kept orders, datum by datum, for the plain bound.
 #
-# Few derivatives of these kernels exist at a datum, but most data are far: every datum stops after order 2, 3 or 4,
-# where its remainder is least. Order 4, (2/3) f_4 (Dx)^4 + 2 f_3 (Dx)^2 |x|^2 + f_2 |x|^4 / 2, is bounded as a whole.
+# Few derivatives of these kernels exist at a datum, but most data are far. Every datum's expansion stops after order 2,
+# 3 or 4, where its remainder is least. Order 4, (2/3) f_4 (Dx)^4 + 2 f_3 (Dx)^2 |x|^2 + f_2 |x|^4 / 2, is bounded as a
+# whole.
 
 
 MOST_PAIRED = 12  # free inputs up to which the fourth powers are bounded together
 SUMMED = 1e-10  # rounding of sums over the data and of eigenvalues, relative to the terms' sizes
-WORTH = 0.5  # order 4 is kept where that takes away half of the remainder
+WORTH = 0.5  # order 4 is kept if it halves the remainder
 
 
 @dataclass(frozen=True)
@@ -258,8 +261,8 @@ class Remainders:
     Attributes:
         third: whether order 3 is kept.
         fourth: whether order 4 is bounded separately.
-        value: bound of |kappa_i - its orders that are kept| over the box.
-        slope: the same after one order less than the polynomial's, for the data's products with slopes.
+        value: bound of |kappa_i - its kept orders| over the box.
+        slope: bound after one order less than the polynomial's, for the data's products with slopes.
     """
 
     third: BoolArray
@@ -272,10 +275,10 @@ def remainders(kernel: str, q: Any, rho: FloatArray, degree: int) -> Remainders:
     """Choose where each datum's expansion stops.
 
     Args:
-        kernel: a Matérn one.
+        kernel: a Matérn kernel.
         q: squared distances of the data from the centres, [B, N].
         rho: radii of the boxes, [B].
-        degree: of the polynomials, 2 or 3.
+        degree: degree of the polynomials, 2 or 3.
     """
     nearest = np.maximum(0.0, np.sqrt(q) * (1 - 1e-12) - rho[:, None]).astype(float)
     first, second, third, fourth = (
@@ -294,13 +297,13 @@ def remainders(kernel: str, q: Any, rho: FloatArray, degree: int) -> Remainders:
 def fourth_order(
     weights: Any, f: tuple[Any, ...], offsets: Any, left: Remainders, rho: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Bound sum_i w_i (order 4 of kappa_i) over |x| <= rho, of those data that keep it: at most and at least 0, [B].
+    """Bound sum_i w_i (order 4 of kappa_i) over |x| <= rho for the data that keep it: at most and at least 0, [B].
 
     Args:
         weights: w, [B, N].
         f: derivatives of the kernels, [B, N] each.
         offsets: D, [B, d, N].
-        left: which data.
+        left: remainders. They name the data that keep order 4.
         rho: [B].
     """
     kept = np.where(left.fourth, weights, 0).astype(float)
@@ -321,9 +324,9 @@ def fourth_order(
 
 
 def _quartic_range(weights: FloatArray, D: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bound sum_i w_i (D_i x)^4 over |x| <= 1; (Dx)^2 is linear in the products x_j x_k, of norm |x|^2."""
+    """Bound sum_i w_i (D_i x)^4 over |x| <= 1. (Dx)^2 is linear in the products x_j x_k, of norm |x|^2."""
     d = D.shape[1]
-    if d > MOST_PAIRED:  # (Dx)^4 <= |D|^2 (Dx)^2, for the weights of either sign
+    if d > MOST_PAIRED:  # (Dx)^4 <= |D|^2 (Dx)^2, separately for weights of both signs
         wide = weights * np.sum(D**2, axis=1)
         return _form_range(np.minimum(wide, 0), D)[0], _form_range(np.maximum(wide, 0), D)[1]
     j, k = np.triu_indices(d)

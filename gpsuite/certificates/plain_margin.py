@@ -1,6 +1,6 @@
-"""A plain bound of the margin of a class in the latent functions. Shares no code with the search.
+"""A plain bound of the margin of a class in the latent functions. It shares no code with the search.
 
-With d = f_own - f_j and D_ab = Var(f_a - f_b), the slope of f_k - (f_own + f_j) / 2 in d, given d, is
+Let d = f_own - f_j and D_ab = Var(f_a - f_b). The slope of f_k - (f_own + f_j) / 2 in d, given d, is
 (D_kj - D_k,own) / (2 D_own,j). So E softmax_own > E softmax_j where m_own - m_j > max(0, max_k (D_kj - D_k,own) / 2).
 The margin is the least of m_own - m_j and m_own - m_j - (D_kj - D_k,own) / 2 over all j and k. If it is positive, the
 class is the most probable one.
@@ -27,7 +27,7 @@ class MarginPlainBound(BlockedBound):
     """Bounds the latent margin of a class over boxes of the free inputs.
 
     Args:
-        expansions: of the stored model.
+        expansions: expansions of the stored model.
         own: the class.
     """
 
@@ -59,7 +59,7 @@ class MarginPlainBound(BlockedBound):
         return np.where(np.isnan(found), sign * np.inf, found), share
 
     def _differences(self, known: dict[tuple[int, int], Expansion]) -> Iterator[list[Term]]:
-        """Yield what is to be positive, for every rival and every other class."""
+        """Yield the differences that must be positive, for every rival and every other class."""
         own, C = self.own, self.expansions.model.functions
         for rival in (j for j in range(C) if j != own):
             pair = (min(own, rival), max(own, rival))
@@ -79,7 +79,7 @@ def _by_ranges(terms: list[Term], sign: int) -> FloatArray:
         size = size + np.maximum(np.abs(moment.low), np.abs(moment.high))
         total = np.where(moment.low <= moment.high, total, np.nan)
     total = total + sign * OUTWARD * (1.0 + size)
-    return np.where(sign * total > -np.inf, total, np.nan)  # an infinite margin is an overflow, no proof
+    return np.where(sign * total > -np.inf, total, np.nan)  # an infinite margin is an overflow and no proof
 
 
 def _along(terms: list[Term], r: FloatArray) -> tuple[FloatArray, FloatArray]:

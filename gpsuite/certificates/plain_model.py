@@ -20,9 +20,9 @@ from gpsuite.arrays import FloatArray
 from gpsuite.certificates.plain_kernel import CURVATURE, UNIT64, Long, gram, kappa
 
 EXTENDED = 400
-FELT = 1e-7  # rounding of latent moments, relative of the mean's norm, from which extended precision pays
-EXTENDED_SHARE = 4.0 * float(np.finfo(Long).eps) / UNIT64  # of the rounding of double precision
-RANGE = 1e-11  # of the operator's largest eigenvalue, above what rounding explains
+FELT = 1e-7  # from this rounding of latent moments (relative to the mean's norm) on, extended precision is used
+EXTENDED_SHARE = 4.0 * float(np.finfo(Long).eps) / UNIT64  # share of the rounding of double precision
+RANGE = 1e-11  # tolerance of the operator's largest eigenvalue, beyond rounding
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class PlainModel(PlainLatent):
     """The stored classifier.
 
     Attributes:
-        link: "probit" (with `squeeze`, probability squeeze + (1 - 2 squeeze) Phi(t)) or "logistic".
+        link: "probit" (with `squeeze`, the probability is squeeze + (1 - 2 squeeze) Phi(t)) or "logistic".
         squeeze: 0 for the plain probit.
     """
 
@@ -63,21 +63,21 @@ class PlainModel(PlainLatent):
 
 @dataclass(frozen=True)
 class PlainSlice:
-    """A stored function over d free inputs, the others at a point. In units of s.
+    """A stored function over d free inputs, with the others at a point. In units of s.
 
     Attributes:
-        kernel: its name.
+        kernel: name of the kernel.
         points: data of the free inputs, [N, d].
-        scale: their lengthscales, [d].
+        scale: lengthscales of the free inputs, [d].
         fixed: squared distance of the data over the other inputs, [N]. Zero if it is folded.
         fold: factor of each datum's kernel, [N]. One where nothing is folded.
-        alpha: [N], without the fold.
+        alpha: mean weights without the fold, [N].
         reduction: R, [N, N].
         below: nu with G >= -nu.
         above: g >= G.
-        norm2: at least |h|^2, h = sum_i alpha_i phi(X_i).
+        norm2: upper bound of |h|^2, h = sum_i alpha_i phi(X_i).
         slack_mean: rounding of sums over the data with factors of at most 1, and alpha.
-        slack_gram: the same of products of two such vectors with R between them.
+        slack_gram: rounding of products of two such vectors with R between them.
     """
 
     kernel: str
@@ -96,9 +96,9 @@ class PlainSlice:
 
 @dataclass(frozen=True)
 class Known:
-    """R, the range of G and at least |h|^2 over all inputs. See `PlainSlice`.
+    """R, the range of G and an upper bound of |h|^2 over all inputs. See `PlainSlice`.
 
-    Fixing inputs is a projection in features: of a slice the range is no wider and the norm no larger.
+    Fixing inputs is a projection in features. So a slice has no wider range and no larger norm.
     """
 
     reduction: Any
@@ -112,7 +112,7 @@ class Products(Protocol):
 
     @property
     def most_extended(self) -> int:
-        """Up to how many data extended precision may be requested."""
+        """Largest number of data for which extended precision may be requested."""
 
     def known(self, extended: bool) -> Known:
         """Return the products, in extended precision or not."""
@@ -123,7 +123,7 @@ class ModelProducts:
 
     Args:
         model: the stored function.
-        given: products in double precision from elsewhere. For bounds that are proposed, not for those of a check.
+        given: products in double precision from elsewhere. Only for proposed bounds, not for a check.
     """
 
     most_extended = EXTENDED
@@ -132,7 +132,7 @@ class ModelProducts:
         self.model, self.given = model, given
         n, inputs = model.X.shape
         unit = np.full(n, n + 4.0 * inputs + 64.0)
-        with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which `plain_slice` refuses
+        with np.errstate(all="ignore"):  # overflow gives inf or NaN, which `plain_slice` refuses
             self.slack_mean = float(UNIT64 * (np.abs(model.alpha) @ unit))
             self.slack_root = product_slack(model, np.ones(n), unit, np.ones(len(model.weights)))
         self._made: dict[bool, Known] = {}
@@ -157,7 +157,7 @@ class ModelProducts:
         if extended:
             prior = gram(model.X.astype(Long), model.lengthscales.astype(Long), model.kernel)
         else:
-            # of differences of stored floats: the error does not depend on how far they lie from the origin
+            # from differences of stored floats: the error does not depend on the distance from the origin
             prior = kappa(model.kernel, cdist(model.X, model.X, "seuclidean", V=model.lengthscales**2))
         norm2 = max(0.0, float(alpha @ prior @ alpha)) + slack
         reduction = reduction_of(model, root)
@@ -168,29 +168,29 @@ class ModelProducts:
 def plain_slice(
     model: PlainLatent, centre: FloatArray, free: npt.NDArray[np.int64], products: Products | None = None
 ) -> PlainSlice:
-    """Restrict a stored function.
+    """Return a stored function restricted to the free inputs.
 
-    Products over the data are in double precision. Where their rounding, which is bounded and added like all others,
-    would be felt, those of up to `EXTENDED` data are taken to extended precision.
+    Products over the data are in double precision. Their rounding is bounded and added like all others. If it would
+    matter, the products of up to `EXTENDED` data use extended precision.
 
     Args:
         model: the stored function.
-        centre: [D] the point. Inputs that are not free stay there.
+        centre: [D] the point. Inputs that are not free are fixed there.
         free: [d] indices of the free inputs.
-        products: the model's, if they are there.
+        products: the model's products, or None.
 
     Raises:
-        ValueError: if the kernel is not one this bound knows, or its numbers are too large.
+        ValueError: if this bound does not know the kernel, or its numbers are too large.
     """
     if model.kernel not in CURVATURE:
         raise ValueError(f"no plain bound for kernel {model.kernel}")
     products = products or ModelProducts(model)
     n, inputs = model.X.shape
-    folds = model.kernel == "squared_exponential"  # it factors
+    folds = model.kernel == "squared_exponential"  # this kernel factors
     fixed, fold = _fixed(model, centre, free, folds, np.float64)
-    # a squared distance has relative error (D + 8) u, a kernel by 0.77 of that at most, a fold by half its exponent
+    # a squared distance has relative error (D + 8) u, a kernel at most 0.77 of that, a fold half its exponent
     unit = (n + 4 * inputs + 64 + (0.5 * (inputs + 8) * fixed if folds else 0)) * fold
-    with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which are refused
+    with np.errstate(all="ignore"):  # overflow gives inf or NaN, which are refused
         slack_mean = float(UNIT64 * (np.abs(model.alpha) @ unit))
         slack_gram = product_slack(model, fold, unit, np.abs(model.weights))
         extended = n <= products.most_extended and model.variance * max(slack_mean, slack_gram) > FELT
@@ -242,27 +242,28 @@ def reduction_of(model: PlainLatent, root: Any) -> Any:
 
 
 def congruence(root: Any, prior: Any) -> Any:
-    """Return F K F' [r, r] for F [r, N] and symmetric K [N, N]. A triangular F, as of Laplace and EP, takes half."""
+    """Return F K F' [r, r] for F [r, N] and symmetric K [N, N]. A triangular F (Laplace, EP) takes half the time."""
     if root.dtype == Long or root.shape[0] != root.shape[1] or np.any(np.triu(root, 1)):
         return root @ (prior @ root.T)
-    # F in rows is F' in columns, which BLAS takes without a copy
+    # F in rows is F' in columns, so BLAS needs no copy
     left = dtrmm(1.0, root.T, prior.T, trans_a=1, overwrite_b=1)
     return dtrmm(1.0, root.T, left, side=1, overwrite_b=1)
 
 
 def least_eigenvalue(rank: int, rounding: float) -> float:
-    """Return what `largest_eigenvalue` answers when the largest eigenvalue is at most 1, as exact arithmetic has it."""
+    """Return the result of `largest_eigenvalue` for a largest eigenvalue of at most 1, as in exact arithmetic."""
     return 1.0 + RANGE + rounding + 4 * UNIT64 * rank * (rank + 16)
 
 
 def largest_eigenvalue(M: FloatArray, rounding: float) -> float:
-    """Return at least the largest eigenvalue of a positive semidefinite matrix [r, r].
+    """Return an upper bound of the largest eigenvalue of a positive semidefinite matrix [r, r].
 
-    A Cholesky factor of L I - M, where it exists, shows that M <= L up to its rounding. Else an eigenvalue is computed.
+    If a Cholesky factor of L I - M exists, it shows that M <= L up to its rounding. Otherwise an eigenvalue is
+    computed.
 
     Args:
-        M: computed.
-        rounding: bounds the spectral norm of its error.
+        M: computed matrix.
+        rounding: bound of the spectral norm of its error.
 
     Raises:
         ValueError: if M is not finite.
@@ -280,9 +281,10 @@ def largest_eigenvalue(M: FloatArray, rounding: float) -> float:
 
 
 def operator_range(weights: FloatArray, largest: float) -> tuple[float, float]:
-    """Return (nu, g) with -nu <= G <= g, from at least the largest eigenvalue of the Gram matrix of the z_k.
+    """Return (nu, g) with -nu <= G <= g, from an upper bound of the largest eigenvalue of the z_k's Gram matrix.
 
-    sum_k <z_k, e>^2 <= that for unit e, so G >= 1 - max(-c)_+ of it and G <= 1 + max(c)_+ of it.
+    Let Lambda be this bound. For unit e, sum_k <z_k, e>^2 <= Lambda. So G >= 1 - max(-c)_+ Lambda and G <= 1 + max(c)_+
+    Lambda.
     """
     down, up = float(np.max(-weights, initial=0.0)), float(np.max(weights, initial=0.0))
     return max(0.0, down * largest - 1.0) + 4 * UNIT64, 1.0 + up * largest + 4 * UNIT64

@@ -1,13 +1,13 @@
 """Mean and variance of a stored latent function over boxes: cubics in the offset from the centre, with remainders.
 
-Every datum's kernel is expanded in the offset x, kappa_i = T_3 kappa_i + remainder: with k = kappa(x), p its part of
-order 0 and 1, u = R kappa(c) and U x = R (p - kappa(c)), Sigma/s = 1 - k'Rk and
-k'Rk = p'Rp + 2 u'(k - p) + 2 (U x)'(k - p) + (k - p)'R(k - p).
+Every datum's kernel is expanded in the offset x, kappa_i = T_3 kappa_i + remainder. Let k = kappa(x), p its part of
+order 0 and 1, u = R kappa(c) and U x = R (p - kappa(c)). Then Sigma/s = 1 - k'Rk and k'Rk = p'Rp + 2 u'(k - p) + 2 (U
+x)'(k - p) + (k - p)'R(k - p).
 
-Remainders, squared exponential: |phi - T phi| of the feature map is known at every order (`FEATURES`), so that with
-H = G + nu >= 0 the remainders are <phi(c), H (phi - T_3 phi)> and <D phi x, H (phi - T_2 phi)>, by Cauchy-Schwarz in H,
-and the square of phi - T_1 phi, which is not negative. Matérn kernels have few derivatives: the sums over the data of
-bounds of theirs (`Remainders`), and the square in R, which has a sign too.
+For the squared exponential |phi - T phi| of the feature map is known at every order (`FEATURES`). Let H = G + nu >= 0.
+The remainders <phi(c), H (phi - T_3 phi)> and <D phi x, H (phi - T_2 phi)> are bounded by Cauchy-Schwarz in H. The
+third one is the square of phi - T_1 phi, which is not negative. Matérn kernels have few derivatives. Their remainders
+are sums over the data of bounds (`Remainders`), and the square in R, which also has a sign.
 
 Sums over the data are in the precision of `PlainSlice`, everything else in double precision. Rounding is bounded and
 added.
@@ -41,14 +41,15 @@ from gpsuite.certificates.plain_kernel import (
 from gpsuite.certificates.plain_model import PlainSlice
 
 MOST_CUBED = 64  # free inputs up to which cubic terms are kept
-ORDERS = 8.0  # at least any entry of the orders 0 to 3 of a kernel, and what the rounding of offsets does to it
+ORDERS = 8.0  # upper bound of the entries of orders 0 to 3 of a kernel, and of their change by rounding of offsets
 
 
 @dataclass(frozen=True)
 class Moment:
     """Mean or variance over B boxes in units of s: a cubic in the offset with its remainders, and a range.
 
-    All [B], but `linear` [B, d], `square` [B, d, d] and `cubic` [B, d, d, d], symmetric, None if it is not kept.
+    Arrays are [B], except `linear` [B, d], `square` [B, d, d] and `cubic` [B, d, d, d]. `cubic` is symmetric, or None
+    if it is not kept.
     """
 
     constant: FloatArray
@@ -86,8 +87,8 @@ class Surroundings:
         D: offsets, [B, d, N].
         V: values and slopes of the kernels, [B, 1 + d, N].
         r: half-widths, [B, d].
-        rho: their norm, [B].
-        left: what each datum's kernel leaves out. None for the squared exponential.
+        rho: norm of the half-widths, [B].
+        left: remainders of each datum's kernel. None for the squared exponential.
     """
 
     f: tuple[Any, ...]
@@ -117,7 +118,7 @@ class Expander:
 
     @property
     def degree(self) -> int:
-        """The highest order of the kernels that is kept."""
+        """The highest kept order of the kernels."""
         return 3 if len(self.form.scale) <= MOST_CUBED else 2
 
     def expand(self, lo: FloatArray, hi: FloatArray) -> Expansion:
@@ -146,7 +147,7 @@ class Expander:
         return Expansion(around.r, self._mean(sums), self._variance(sums))
 
     def at(self, points: FloatArray) -> tuple[FloatArray, FloatArray, tuple[float, float]]:
-        """Return mean and variance [B] at points [B, d], in units of s, and how far rounding may have moved them."""
+        """Return mean and variance [B] at points [B, d], in units of s, and bounds of their rounding."""
         apart = (self.form.points.astype(self.form.fold.dtype) - points[:, None]) / self.form.scale
         k = derivatives(self.form.kernel, np.sum(apart**2, axis=2) + self.form.fixed, 0)[0] * self.form.fold
         mean, variance = k @ self.form.alpha, 1 - np.sum((k @ self.form.reduction) * k, axis=1)
@@ -206,7 +207,7 @@ class Expander:
     def _third_order(self, sums: _Sums, weights: Any, slopes: Any) -> FloatArray:
         """Return the symmetric form [B, d, d, d] of sum_i w_i (order 3 of kappa_i) + (S_i x) (order 2 of it).
 
-        Order 3 is -(4/3) f_3 (Dx)^3 - 2 f_2 Dx |x|^2, of those data whose order 3 is kept.
+        Order 3 is -(4/3) f_3 (Dx)^3 - 2 f_2 Dx |x|^2, for the data that keep order 3.
         """
         D, (f1, f2, f3) = sums.D, sums.f[1:4]
         if sums.left is not None:
@@ -227,12 +228,12 @@ class Expander:
         return cubic
 
     def _projected_remainder(self, first: FloatArray, square: FloatArray, r: FloatArray, rho: FloatArray) -> FloatArray:
-        """Bound the mean's orders that are not kept by its degrees up to 2 in the orthonormal basis, [B].
+        """Bound the mean's omitted orders by its degrees up to 2 in the orthonormal basis, [B].
 
-        phi = E sum_m x^m / sqrt(m!) e_m, E = exp(-|x|^2/2). Of phi - T_3 phi the degrees 0 and 1 are
-        (E - 1 + |x|^2/2), at most |x|^4/8, times those of phi / E, the degrees 2 and 3 (E - 1) times them, and the norm
-        above degree 3 is at most |x|^4 / sqrt(24). Of phi - T_2 phi the degree 0 is the same, the degrees 1 and 2 are
-        (E - 1) times them, and the norm above degree 2 is at most |x|^3 / sqrt(6).
+        phi = E sum_m x^m / sqrt(m!) e_m, E = exp(-|x|^2/2). In phi - T_3 phi the degrees 0 and 1 are those of phi / E
+        times (E - 1 + |x|^2/2), which is at most |x|^4/8. The degrees 2 and 3 are those of phi / E times (E - 1). The
+        norm above degree 3 is at most |x|^4 / sqrt(24). In phi - T_2 phi the degree 0 is the same. The degrees 1 and 2
+        are those of phi / E times (E - 1). The norm above degree 2 is at most |x|^3 / sqrt(6).
         """
         d = r.shape[1]
         second = square + 0.5 * first[:, :1, None] * np.eye(d)
@@ -251,7 +252,7 @@ class Expander:
     def _variance_remainders(
         self, constant: FloatArray, block: FloatArray, sums: _Sums, rounding: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return how far the variance may lie below and above the orders that are kept, [B] each."""
+        """Return the largest distances of the variance below and above the kept orders, [B] each."""
         rho, degree = sums.rho, self.degree
         square = first_order_remainder(self.form.kernel, rho)
         if self.form.kernel == "squared_exponential":
@@ -271,7 +272,7 @@ class Expander:
         return below + rounding, above + rounding
 
     def _slope_size(self, block: FloatArray) -> FloatArray:
-        """Return at least the largest eigenvalue of <D_j phi, H D_k phi> = (1 + nu) lambda I - block, [B]."""
+        """Return an upper bound of the largest eigenvalue of <D_j phi, H D_k phi> = (1 + nu) lambda I - block, [B]."""
         own = (1 + self.form.below) * CURVATURE[self.form.kernel] * np.eye(block.shape[1]) - block
         finite = np.isfinite(own).all(axis=(1, 2))
         sound = np.where(finite[:, None, None], own, 0)
@@ -280,7 +281,7 @@ class Expander:
 
 
 def _left_out(sums: _Sums, left: Remainders, weights: Any) -> tuple[FloatArray, FloatArray]:
-    """Return how far sum_i w_i kappa_i may lie below and above the orders that are kept of it, [B] each."""
+    """Return the largest distances of sum_i w_i kappa_i below and above its kept orders, [B] each."""
     remainder = np.asarray(np.sum(np.abs(weights) * left.value, axis=1), dtype=float) * (1 + 1e-12)
     low, high = fourth_order(weights, sums.f, sums.D, left, sums.rho)
     return remainder - low, remainder + high
@@ -295,7 +296,7 @@ def _growth(r: FloatArray) -> FloatArray:
 def _range(
     linear: FloatArray, square: FloatArray, cubic: FloatArray | None, r: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return bounds [B] of the linear to cubic terms over |x_j| <= r_j, the cubic ones by their size."""
+    """Return bounds [B] of the linear to cubic terms over |x_j| <= r_j. Cubic terms are bounded by their size."""
     low, high = quadratic_range(linear, square, r)
     if cubic is None:
         return low, high

@@ -1,7 +1,8 @@
-"""Risk, KL and bound of a stored predictor by the textbook, in extended precision: the checker's own arithmetic.
+"""Risk, KL and bound of a stored predictor by textbook formulas in extended precision: the checker's arithmetic.
 
-Nothing here is shared with the code that trains and certifies: kernels from differences, a Cholesky factorisation and a
-triangular solve written out, predictive moments instead of the short cuts at the training inputs, erfc, bisection.
+The code that trains and certifies shares nothing with it. Kernels come from differences. Cholesky factorisation and
+triangular solve are written out. Predictive moments replace the short cuts at the training inputs. Probabilities use
+erfc and bisection.
 
 Equation: Reeb et al. 2018, Eq. (4), Eq. (6), Eq. (8), Eq. (9), Eq. (10), Eq. (11)
 """
@@ -18,22 +19,23 @@ from gpsuite.data.splits import DifferentRows
 
 Long = np.longdouble
 
-# Multiplications that extended precision may take, about two minutes; beyond, float64 with its own tolerance.
+# Largest number of multiplications in extended precision, about two minutes. Beyond it float64 is used, with its
+# tolerance.
 LONG_WORK = 2.5e10
-LARGEST_FULL = 6000  # rows of a full GP whose matrix takes more memory than a check may have
-WORK_PER_MINUTE = 3e10  # in float64, on one core. Extended precision takes two minutes for less
+LARGEST_FULL = 6000  # above this number of rows a full GP's matrix takes too much memory for a check
+WORK_PER_MINUTE = 3e10  # multiplications in float64 on one core. Extended precision takes two minutes for fewer
 _BLOCK = 1024  # rows of K_XZ held at once
-_CUT = 64  # columns of a triangular solve done one by one
+_CUT = 64  # columns of a triangular solve that are done one by one
 GRID_DECIMALS, GRID_EDGE = 2, 6.0
 _BISECTIONS = 200
 
 
 class UncheckableError(ArithmeticError):
-    """The predictor's numbers cannot be computed."""
+    """Raised if the predictor's numbers cannot be computed."""
 
 
 def work(predictor: Predictor, n: int) -> float:
-    """Return roughly how many multiplications a check takes."""
+    """Return the approximate number of multiplications of a check."""
     if predictor.posterior == FULL:
         return 2.0 * float(n) ** 3
     M = float(len(predictor.arrays["inducing_inputs"]))
@@ -41,7 +43,7 @@ def work(predictor: Predictor, n: int) -> float:
 
 
 def extended(predictor: Predictor, n: int) -> bool:
-    """Return whether the arithmetic is that of 64 bits or more: if there is time, and the platform has them."""
+    """Return whether to compute in extended precision: if there is time and the platform supports it."""
     return work(predictor, n) <= LONG_WORK and np.finfo(Long).nmant >= 63
 
 
@@ -60,13 +62,12 @@ def risk_and_kl(
     The risk is returned twice: the larger and the smaller of the means over all rows and over the different ones.
 
     Args:
-        predictor: as stored.
+        predictor: the stored predictor.
         X: standardised inputs [n, D].
         y: standardised targets [n].
-        goal: the loss that is bounded, and its width.
-        epsilon: its width in standardised units.
-        different: the different rows where some are copies of others, otherwise None. The loss of one that is `seen`
-            is 1.
+        goal: the bounded loss and its width.
+        epsilon: width of the loss in standardised units.
+        different: the different rows if some are copies of others, otherwise None. The loss of a `seen` row is 1.
 
     Raises:
         UncheckableError: if a matrix is not positive definite or a number not finite.
@@ -106,7 +107,7 @@ def smallest_risk(risk: float, c: float) -> float:
 
 
 def _end(risk: float, outside: float, c: float) -> float:
-    """Return, by bisection between the risk and `outside`, a point just outside of kl(risk || p) <= c."""
+    """Return a point just outside of kl(risk || p) <= c, by bisection between the risk and `outside`."""
     inside = risk
     for _ in range(_BISECTIONS):
         middle = 0.5 * (inside + outside)
@@ -174,7 +175,7 @@ def _full(predictor: Predictor, X: LongArray, y: LongArray) -> tuple[LongArray, 
 
 
 def _sparse(predictor: Predictor, X: LongArray, y: LongArray) -> tuple[LongArray, LongArray, float]:
-    """Return the same of a posterior of inducing variables: Eq. 9 to 11, whitened."""
+    """Return mean, variance and KL for a posterior of inducing variables: Eq. 9 to 11, whitened."""
     Z = predictor.arrays["inducing_inputs"].astype(X.dtype)
     M, n = len(Z), len(y)
     K = _kernel(predictor, Z, Z)

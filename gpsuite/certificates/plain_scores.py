@@ -1,8 +1,8 @@
 """The links of the plain bound: class probability of a Gaussian latent value, its derivatives and their bounds.
 
-The logistic function is the distribution function of a density sigma' around 0, so with f ~ N(m, v)
-E sigma(f) = int sigma'(l) Phi((m - l) / sqrt(v)) dl. The trapezoidal rule converges for it like exp(-2 pi^2 / h) at
-any v that is not small. For small v it is applied to the Gaussian density instead.
+The logistic function is the distribution function of a density sigma' around 0. So for f ~ N(m, v) E sigma(f) = int
+sigma'(l) Phi((m - l) / sqrt(v)) dl. For v that is not small, the trapezoidal rule converges like exp(-2 pi^2 / h). For
+small v it is applied to the Gaussian density instead.
 
 Equation: derived, class probability from mean and variance
 Equation: derived, level function
@@ -19,7 +19,7 @@ from scipy.special import expit, log_ndtr, logit, ndtr, ndtri
 
 from gpsuite.arrays import FloatArray
 
-QUADRATURE = 1e-12  # absolute, of an expectation: some hundred terms in double precision
+QUADRATURE = 1e-12  # absolute rounding of an expectation: some hundred terms in double precision
 CELLS = 24
 LARGEST_MEAN = 1e100
 WIDE = 3.0
@@ -28,7 +28,7 @@ LOGISTIC = (0.0962251, 0.125, 0.1276841)  # largest |sigma''|, |sigma'''|, |sigm
 _NARROW_STEP, _NARROW_REACH = 0.1, 24.0
 _WIDE_STEP, _WIDE_REACH = 0.25, 100.0
 _BLOCK = 1 << 11
-_FINEST, _MOST_NODES = 0.15, 1 << 18  # in f: the squeezed probit's logarithm is singular at a distance of 0.9
+_FINEST, _MOST_NODES = 0.15, 1 << 18  # step in f: the squeezed probit's logarithm is singular at a distance of 0.9
 
 
 def logistic_value(mean: Any, variance: Any) -> FloatArray:
@@ -93,8 +93,8 @@ def expected_derivatives(
 ) -> tuple[FloatArray, FloatArray]:
     """Return E d log p(y|f) / df and -E d2 log p(y|f) / df2 for f ~ N(mean, variance), [N] each.
 
-    By the trapezoidal rule, which converges like exp(-2 pi distance / step) for functions that are analytic at that
-    distance from the real line. NaN for marginals so wide that this takes more than `_MOST_NODES` nodes.
+    The trapezoidal rule converges like exp(-2 pi distance / step) for functions that are analytic at that distance from
+    the real line. The result is NaN for marginals so wide that they need more than `_MOST_NODES` nodes.
     """
     deviation = np.sqrt(variance)
     step = min(0.25, _FINEST / float(np.max(deviation)))
@@ -118,10 +118,10 @@ def expected_derivatives(
 
 
 def largest_on_line(G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return at least the largest E sigma(f), f ~ N(G + slope v, v), over v in [low, high], [B].
+    """Return an upper bound of E sigma(f), f ~ N(G + slope v, v), over v in [low, high], [B].
 
-    At the ends of `CELLS` cells, and between them by the second derivative along the line: with the heat equation,
-    slope^2 E sigma_2 + slope E sigma_3 + E sigma_4 / 4 in the derivatives sigma_k.
+    It is evaluated at the ends of `CELLS` cells. Between them the second derivative along the line gives the bound. By
+    the heat equation this is slope^2 E sigma_2 + slope E sigma_3 + E sigma_4 / 4 in the derivatives sigma_k.
     """
     share = np.linspace(0, 1, CELLS + 1)
     # cells of equal width in sqrt(1 + v): the probability changes with the deviation
@@ -134,21 +134,20 @@ def largest_on_line(G: FloatArray, slope: FloatArray, low: FloatArray, high: Flo
     second, third, fourth = LOGISTIC
     bend = second * slope**2 + third * np.abs(slope) + fourth / 4
     between = np.max(np.diff(v, axis=1), axis=1) ** 2 / 8 * bend * (1 + 1e-12)
-    # the argument's rounding, times the largest derivative 1/4
+    # rounding of the argument, times the largest derivative 1/4
     rounding = 1e-15 * (np.abs(G) + np.abs(slope) * high)
     found = np.minimum(p.max(axis=1) + between + rounding + QUADRATURE, 1.0)
     return np.where(sound.all(axis=1), found, 1.0)
 
 
-# The scores of the plain bound: what represents a class probability or a predictive quantile at (mean, variance).
+# The scores of the plain bound: functions of (mean, variance) for a class probability or a predictive quantile.
 #
-# A score is bounded from above through a level T: where mean - k(variance) <= 0, k(v) the mean that has the level T
-# at
-# variance v, the score is at most T. `sign` -1 bounds minus a score, by the mean's mirror image.
+# A score is bounded from above through a level T. Let k(v) be the mean that has the level T at variance v. Where
+# mean - k(variance) <= 0, the score is at most T. `sign` -1 bounds minus a score, by the mirrored mean.
 
 
-OUTWARD = 1e-12  # relative, of a score and a probability
-SMALLEST = 1e-300  # below it the normal distribution function has no relative accuracy any more
+OUTWARD = 1e-12  # relative rounding of a score and a probability
+SMALLEST = 1e-300  # below it the normal distribution function has no relative accuracy
 FARTHEST = 40.0  # the normal distribution function is 0 or 1 there
 SHAPE = {"probit": 1.0, "logistic": np.pi / 8}  # the logistic is like a probit of an argument of this slope
 
@@ -157,7 +156,7 @@ class PlainScore(Protocol):
     """Interface of a score that the plain bound uses. Arrays are [B].
 
     Attributes:
-        limits: between which ends every claim lies.
+        limits: lower and upper limit of every claim.
     """
 
     limits: ClassVar[tuple[float, float]]
@@ -179,13 +178,13 @@ class PlainScore(Protocol):
         """Return the largest score of (G + slope v, v) over v in [low, high]."""
 
     def own(self, best: FloatArray, sign: int) -> FloatArray:
-        """Return the bound of the score itself that an upper bound for the sign gives, rounded outward."""
+        """Return the bound of the score itself from an upper bound for the sign, rounded outward."""
 
     def claimed(self, score: float) -> tuple[float, float]:
-        """Return what is claimed of a score, rounded down and up."""
+        """Return the claimed value of a score, rounded down and up."""
 
     def score_of(self, claim: float) -> float:
-        """Return the score of a claim, roughly: it only says where to stop."""
+        """Return the approximate score of a claim. It is only used to decide where to stop."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +193,7 @@ class LinkScore:
 
     Attributes:
         link: "probit" or "logistic".
-        squeeze: of the probit.
+        squeeze: squeeze of the probit.
 
     Raises:
         ValueError: for another link.
@@ -240,7 +239,7 @@ class LinkScore:
         middle = np.nan_to_num(np.clip(centre, low, high), posinf=0.0)
         root = np.sqrt(1 + a * middle)
         slope = 0.5 * a * T / root
-        if self.link == "logistic":  # the logistic's own slope, not that of the probit in its place
+        if self.link == "logistic":  # the slope of the logistic, not that of the similar probit
             _, by_mean, by_variance = logistic_moments(T * root, middle)
             slope = -by_variance / np.maximum(by_mean, SMALLEST)
         slope = np.where(T >= 0, slope * 2 * root / (np.sqrt(1 + a * low) + np.sqrt(1 + a * high)), slope)
@@ -259,7 +258,7 @@ class LinkScore:
         return np.asarray(np.where(inside, peak, ends) + OUTWARD * size / np.sqrt(1 + low))
 
     def own(self, best: FloatArray, sign: int) -> FloatArray:
-        """Return the bound of the score that an upper bound for (sign mean, variance) gives, rounded outward."""
+        """Return the bound of the score from an upper bound for (sign mean, variance), rounded outward."""
         outward = best + OUTWARD * (1 + np.abs(best))
         if sign > 0:
             return outward
@@ -280,7 +279,7 @@ class LinkScore:
 
 @dataclass(frozen=True)
 class QuantileScore:
-    """A predictive quantile: mean + z sqrt(variance + noise), the score and the claim alike.
+    """A predictive quantile: mean + z sqrt(variance + noise). It is both the score and the claim.
 
     Attributes:
         z: the standard normal's quantile.
@@ -294,7 +293,7 @@ class QuantileScore:
     def _value(self, mean: FloatArray, variance: FloatArray, sign: int) -> FloatArray:
         """Return sign times the quantile for sign times the mean, rounded up."""
         width = np.sqrt(variance + self.noise)
-        size = np.abs(mean) + abs(self.z) * width  # what cancels is rounded too
+        size = np.abs(mean) + abs(self.z) * width  # cancelling terms are rounded too
         return np.asarray(mean + sign * self.z * width + OUTWARD * size)
 
     def between(

@@ -1,15 +1,16 @@
-"""Expectations of the softmax for checking: a product trapezoidal rule with its error, and how far they move.
+"""Expectations of the softmax for checking: a product trapezoidal rule with its error, and changes with covariance.
 
-Along z_k -> z_k + i b the sum of exponentials keeps cos(b w_k / 2) of its size, w_k the spread of column k of the root,
-so for b w_k < pi the integrands are bounded by 1 / cos^2 in a strip and the rule of step h is off by at most
-2 M exp(a^2 / 2) / (exp(2 pi a / h) - 1) (Trefethen & Weideman 2014, Theorem 5.1). What is cut off is known from the
+Along z_k -> z_k + i b the sum of exponentials keeps cos(b w_k / 2) of its size. w_k is the spread of column k of the
+root. So for b w_k < pi the integrands are bounded by 1 / cos^2 in a strip. The rule of step h has an error of at most 2
+M exp(a^2 / 2) / (exp(2 pi a / h) - 1) (Trefethen & Weideman 2014, Theorem 5.1). The part cut off is known from the
 weights.
 
 For independent latent values there is a rule for any number of classes. The softmax is the distribution of the largest
-of f_j + G_j with independent Gumbel variables (McFadden 1974). For f_j ~ N(m_j, d_j), H_j and h_j distribution and
-density of the sum, p_c = int h_c prod_{j != c} H_j dt and E p_c p_j = int h_c h_j prod_{l != c, j} H_l dt. With
-u = e^-y, |Im y| <= b: |exp(-u)| <= 1, |u exp(-u)| <= 1 / (e cos b), and int |u exp(-u)| dy <= 1 / cos b, so the
-trapezoidal rule's error is known in t and in the Gaussian variable. What is cut off is what the p_c lack to one.
+of f_j + G_j with independent Gumbel variables (McFadden 1974). Let f_j ~ N(m_j, d_j), with H_j and h_j distribution and
+density of the sum. Then p_c = int h_c prod_{j != c} H_j dt and E p_c p_j = int h_c h_j prod_{l != c, j} H_l dt. For
+u = e^-y, |Im y| <= b: |exp(-u)| <= 1, |u exp(-u)| <= 1 / (e cos b), and int |u exp(-u)| dy <= 1 / cos b. So the
+trapezoidal rule's error is known in t and in the Gaussian variable. The part cut off is the difference of the sum of
+the p_c from one.
 
 Equation: derived, softmax of several classes
 """
@@ -24,19 +25,19 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 
-TOLERANCE = 1e-8  # of the rule along one direction
+TOLERANCE = 1e-8  # error of the rule along one direction
 REACH = 6.0
 MOST_NODES = 1 << 18
-ENTRIES = 1 << 20  # held at once
+ENTRIES = 1 << 20  # numbers held at once
 COARSE, LEAST_SPREAD = 1.25, 0.05
-SHARE, WIDEST = 0.9, 6.0  # of the strip. Beyond 6 the Gaussian's own growth costs more than it gains
-ROUNDING = 1e-10  # of sums of so many terms
+SHARE, WIDEST = 0.9, 6.0  # used share of the strip. Beyond 6 the Gaussian's growth outweighs the gain
+ROUNDING = 1e-10  # rounding of sums of so many terms
 CURVATURE = 1.0 / (12.0 * math.sqrt(3.0))  # half the largest |w'Hw| / (max w - min w)^2 of the softmax's Hessian
 PRODUCTS = 2.0 / 27.0  # largest p_c p_i p_j of three classes, twice
 STRIP = 0.9 * math.pi / 2
-MOST_DEVIATION = 60.0  # of independent values: above it the rule takes too many nodes
+MOST_DEVIATION = 60.0  # spread of independent values: above it the rule takes too many nodes
 _STEP = 2 * math.pi * STRIP / math.log1p(2 / (math.cos(STRIP) ** 2 * TOLERANCE))
-_BEYOND = 22.0  # e^-22: of a Gumbel variable
+_BEYOND = 22.0  # range of a Gumbel variable, e^-22 is cut off
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ class Expectations:
 
 
 def expectations(mean: FloatArray, root: FloatArray) -> Expectations:
-    """Return them for f = mean + root z, z standard normal. NaN if that takes too many nodes.
+    """Return the expectations for f = mean + root z, z standard normal. NaN if that takes too many nodes.
 
-    The rule of a box depends only on that box, so that a check finds what was stated regardless of the other boxes.
+    The rule of a box depends only on that box. So a check gets the stated numbers regardless of the other boxes.
 
     Args:
         mean: [B, K], finite.
@@ -71,7 +72,7 @@ def expectations(mean: FloatArray, root: FloatArray) -> Expectations:
 
 
 def rounded_up(spread: FloatArray) -> FloatArray:
-    """Return at least the spreads, powers of `COARSE`: few different rules."""
+    """Return the spreads rounded up to powers of `COARSE`: this gives few different rules."""
     return np.asarray(COARSE ** np.ceil(np.log(np.maximum(spread, LEAST_SPREAD)) / math.log(COARSE) + 1e-9))
 
 
@@ -105,26 +106,26 @@ def _step(w: float) -> float:
 
 
 def covariance_root(D: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return L [B, K, K - 1] and the variances of differences [B, K, K] that L L' has, near D [B, K, K]."""
+    """Return L [B, K, K - 1] and the variances of differences [B, K, K] of L L', near D [B, K, K]."""
     K = D.shape[1]
     centring = np.eye(K) - 1.0 / K
     values, vectors = np.linalg.eigh(-0.5 * centring @ D @ centring)
-    # the eigenvalue of equal values, zero, is first but for rounding. What is left out is part of the change
+    # the eigenvalue of equal values, zero, is first up to rounding. The part left out counts in the change
     root = vectors[:, :, 1:] * np.sqrt(np.maximum(values[:, None, 1:], 0.0))
     return root, ((root[:, :, None] - root[:, None]) ** 2).sum(axis=3)
 
 
 def covariance_step(low: FloatArray, high: FloatArray, own: int, sign: int) -> tuple[FloatArray, FloatArray]:
-    """Return how far E softmax_own may rise (sign 1) or fall when the variances of differences change, [B] each.
+    """Return the largest rise (sign 1) or fall of E softmax_own if the variances of differences change, [B] each.
 
-    dp_c = (1/2) sum_j E[p_c p_j (1 - 2 p_c)] dD_cj - sum_{i < j; i, j != c} E[p_c p_i p_j] dD_ij: as a difference, and
-    as the logarithm of a factor of p_c or of 1 - p_c.
+    dp_c = (1/2) sum_j E[p_c p_j (1 - 2 p_c)] dD_cj - sum_{i < j; i, j != c} E[p_c p_i p_j] dD_ij. The change is
+    returned as a difference, and as the logarithm of a factor of p_c or of 1 - p_c.
 
     Args:
         low: smallest change of every D_ij, [B, K, K], symmetric, zero on the diagonal.
-        high: largest.
+        high: largest change.
         own: the class.
-        sign: which.
+        sign: 1 for a rise, -1 for a fall.
     """
     B, K, _ = low.shape
     size = np.maximum(np.abs(low), np.abs(high))
@@ -145,9 +146,9 @@ def moved_by_covariance(p: FloatArray, low: FloatArray, high: FloatArray, own: i
 
 
 def tilted(p: FloatArray, h: FloatArray) -> FloatArray:
-    """Return p e^h / (p e^h + 1 - p): E softmax_c exceeds it for no rise of all f_c - f_j by at most h >= 0.
+    """Return p e^h / (p e^h + 1 - p), an upper bound of E softmax_c if all f_c - f_j rise by at most h.
 
-    It is concave in p for h >= 0 and convex for h <= 0. There it is the least for a fall.
+    It is concave in p for h >= 0 and convex for h <= 0. For h <= 0 it is a lower bound after a fall.
     """
     up = p * np.exp(np.clip(h, -700.0, 700.0))
     return np.asarray(up / (up + (1 - p)))
@@ -165,7 +166,7 @@ def independent_variances(D: FloatArray) -> FloatArray:
 
 
 def independent_expectations(mean: FloatArray, variance: FloatArray) -> Expectations:
-    """Return them for independent f_j ~ N(mean_j, variance_j), NaN if that takes too many nodes.
+    """Return the expectations for independent f_j ~ N(mean_j, variance_j), NaN if that takes too many nodes.
 
     Args:
         mean: [B, K], finite.
@@ -197,7 +198,7 @@ def _independent(mean: FloatArray, deviation: FloatArray, fine: FloatArray) -> t
         cdf = np.exp(-u) * w
         below[c], density[c] = cdf.sum(axis=1), (cdf * u).sum(axis=1)
         inner = max(inner, TOLERANCE + abs(1.0 - float(w.sum())))
-    # H_j <= 1 up to its own error, which every product of K of them sums, over the length of t
+    # H_j <= 1 up to its error. A product of K factors adds their errors, over the length of t
     log_below = np.log(np.maximum(below, 1e-300))
     every = np.exp(log_below.sum(axis=0))
     ratio = density / np.maximum(below, 1e-300)

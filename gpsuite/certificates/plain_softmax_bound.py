@@ -1,10 +1,12 @@
-"""A plain bound of class probabilities and margins of several classes. Shares no code with the search.
+"""A plain bound of class probabilities and margins of several classes. It shares no code with the search.
 
-At most `MOST_KEPT` classes are kept, the most probable ones: p_c of all classes is at most that among the kept ones,
-and less by at most the sum over the others of E sigma(f_j - f_c). Of more classes all are looked at too, with
-independent latent values for a reference. The better bound counts. Among the kept: the cubature at the box's centre,
-the change with the means by its gradient, one cubic over the box, and half the curvature times the squared spread, or
-by the largest change of any log-odds. Then the change with the covariance.
+At most `MOST_KEPT` classes are kept, the most probable ones. p_c of all classes is at most that among the kept ones. It
+is lower by at most the sum over the others of E sigma(f_j - f_c). With more classes a second bound uses all classes,
+with independent latent values as reference. The better bound is taken.
+
+Among the kept classes the bound starts with the cubature at the box's centre. The change with the means is bounded by
+its gradient, one cubic over the box, plus half the curvature times the squared spread. Or it is bounded by the largest
+change of any log-odds. Then the change with the covariance is added.
 
 Equation: derived, softmax of several classes
 """
@@ -38,7 +40,7 @@ from gpsuite.certificates.plain_softmax import (
 )
 
 MOST_KEPT = 4
-BLOCK = 1 << 19  # features that are held at once
+BLOCK = 1 << 19  # number of features held at once
 OUTWARD = 1e-12
 
 
@@ -46,23 +48,23 @@ class ClassExpansions:
     """Expansions of the differences of a stored model's functions over its free inputs.
 
     Args:
-        model: of several classes.
-        centre: [D] the point. Inputs that are not free stay there.
+        model: model of several classes.
+        centre: [D] the point. Inputs that are not free are fixed there.
         free: [d] indices of the free inputs.
-        products: the model's.
+        products: the model's products.
 
     Raises:
-        ValueError: if the model is not one this bound knows, or its numbers are too large.
+        ValueError: if this bound does not know the model, or its numbers are too large.
     """
 
     def __init__(self, model: Model, centre: FloatArray, free: IntArray, products: JointProducts) -> None:
         self.model, self.centre, self.free, self.products = model, centre, free, products
-        self.s = 2.0 * model.variance  # of a difference
+        self.s = 2.0 * model.variance  # rounding of a difference
         self._expanders: dict[Pair, Expander] = {}
         self.first = self.expander(0, 1)
 
     def expander(self, i: int, j: int) -> Expander:
-        """Return that of f_i - f_j, i < j."""
+        """Return the expander of f_i - f_j, i < j."""
         if (i, j) not in self._expanders:
             latent, products = self.products.pair(i, j)
             self._expanders[i, j] = Expander(plain_slice(latent, self.centre, self.free, products))
@@ -79,17 +81,17 @@ class ClassExpansions:
 
 @dataclass(frozen=True)
 class _Local:
-    """Bounds over B boxes of K kept classes, in their places.
+    """State over B boxes for K kept classes, by place.
 
     Attributes:
         found: expansions of the differences of places i < j.
         offset: differences of the reference means, [B, K, K].
         mean_low: smallest differences of means, [B, K, K].
-        mean_high: largest.
+        mean_high: largest differences of means.
         change_low: smallest change of the variances of differences from the reference's, [B, K, K].
-        change_high: largest.
-        reference: expectations there.
-        valid: where all of it is finite and in order, [B].
+        change_high: largest change.
+        reference: expectations at the reference.
+        valid: whether all numbers are finite and in order, [B].
     """
 
     found: dict[Pair, Expansion]
@@ -109,10 +111,10 @@ class _Local:
 
 
 class BlockedBound(ABC):
-    """A bound of boxes of the free inputs, block by block, of a score that is the quantity itself.
+    """A bound over boxes of the free inputs, block by block, for a score that is the quantity itself.
 
     Args:
-        expansions: of the stored model.
+        expansions: expansions of the stored model.
     """
 
     def __init__(self, expansions: ClassExpansions) -> None:
@@ -126,7 +128,7 @@ class BlockedBound(ABC):
         return claim
 
     def at(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds [B] at points [B, d]: boxes of no width."""
+        """Return lower and upper bounds [B] at points [B, d], as boxes of zero width."""
         none = np.zeros(len(points))
         return self.bound(points, points, -1, none)[0], self.bound(points, points, 1, none)[0]
 
@@ -138,15 +140,16 @@ class BlockedBound(ABC):
         Args:
             lo: lower ends.
             hi: upper ends.
-            sign: which.
-            threshold: not used, as no level is taken.
+            sign: 1 for upper bounds, -1 for lower ones.
+            threshold: not used: there is no level.
             wanted: not used.
 
         Returns:
-            the bounds, the quantity's own limit where nothing is known, and how much each input loosens them, [B, d].
+                the bounds, the quantity's own limit if nothing is known, and each input's share of their looseness, [B,
+                d].
         """
         found, share = np.empty(len(lo)), np.zeros(lo.shape)
-        with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which say nothing
+        with np.errstate(all="ignore"):  # overflow gives inf or NaN, which are no bounds
             size = max(1, BLOCK // (len(self.expansions.model.X) * (1 + lo.shape[1])))
             for start in range(0, len(lo), size):
                 part = slice(start, start + size)
@@ -155,15 +158,15 @@ class BlockedBound(ABC):
 
     @abstractmethod
     def _best(self, lo: FloatArray, hi: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
-        """Return what `bound` does, of one block."""
+        """Return the result of `bound` for one block."""
 
 
 class SoftmaxPlainBound(BlockedBound):
     """Bounds a class probability, or (1 + p_own - p_rival) / 2, over boxes of the free inputs.
 
     Args:
-        expansions: of the stored model.
-        quantity: what is bounded.
+        expansions: expansions of the stored model.
+        quantity: the bounded quantity.
     """
 
     limits = (0.0, 1.0)
@@ -174,15 +177,15 @@ class SoftmaxPlainBound(BlockedBound):
 
     def claimed(self, score: float) -> tuple[float, float]:
         """Return the probability itself, within [0, 1]."""
-        clipped = min(max(0.0, score), 1.0)  # in this order -0.0 is 0.0
+        clipped = min(max(0.0, score), 1.0)  # in this order -0.0 becomes 0.0
         return clipped, clipped
 
     def _best(self, lo: FloatArray, hi: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
-        """Return the better of what few classes say and, if there are more, what all of them say."""
+        """Return the better of the bounds by the kept classes and, if there are more, by all classes."""
         best, share = np.full(len(lo), np.nan), np.zeros(lo.shape)
         order = self._order(0.5 * lo + 0.5 * hi)
         functions, left = order.shape[1], np.arange(len(lo))
-        # fewer classes where the cubature takes too many nodes
+        # fewer classes if the cubature takes too many nodes
         for count in range(min(MOST_KEPT, functions), max(1, len(self.quantity.classes) - 1), -1):
             kept = np.sort(order[left, :count], axis=1)
             for classes in np.unique(kept, axis=0):
@@ -198,7 +201,7 @@ class SoftmaxPlainBound(BlockedBound):
         return np.where(np.isnan(best), 0.5 + 0.5 * sign, np.clip(best, 0.0, 1.0)), share
 
     def _order(self, centres: FloatArray) -> IntArray:
-        """Return the classes over boxes around these points: the quantity's, then the most probable, [B, C]."""
+        """Return the classes over boxes around these points, [B, C]: the quantity's first, then the most probable."""
         means = self.expansions.means(centres)
         means = np.where(np.isnan(means), -np.inf, means)
         for own in self.quantity.classes:
@@ -208,7 +211,7 @@ class SoftmaxPlainBound(BlockedBound):
     def _among(
         self, kept: tuple[int, ...], lo: FloatArray, hi: FloatArray, sign: int, independent: bool
     ) -> tuple[FloatArray, FloatArray]:
-        """Bound the quantity by what is known of the kept classes. NaN if nothing is."""
+        """Bound the quantity by the kept classes. NaN if nothing is known."""
         around = self.expansions.first.surroundings(lo, hi)
         local = self._local(kept, around, independent)
         own = kept.index(self.quantity.own)
@@ -228,7 +231,7 @@ class SoftmaxPlainBound(BlockedBound):
         return np.where(local.valid & np.isfinite(best), best, np.nan), share
 
     def _local(self, kept: tuple[int, ...], around: Surroundings, independent: bool) -> _Local:
-        """Return what is known over boxes. The reference is of independent latent values, or of a full covariance."""
+        """Return the state over boxes. The reference has independent latent values or a full covariance."""
         s, B, K = self.expansions.s, len(around.r), len(kept)
         found: dict[Pair, Expansion] = {}
         low, high, D, least, most = (np.zeros((B, K, K)) for _ in range(5))
@@ -263,7 +266,7 @@ class SoftmaxPlainBound(BlockedBound):
         """Bound a class probability among the kept by the largest change of any log-odds, [B]."""
         known = local.reference
         away = (local.mean_high - local.offset) if sign > 0 else (local.offset - local.mean_low)
-        # the class against itself is 0: no log-odds changes in the other direction
+        # the class against itself gives 0: no log-odds changes in the other direction
         h = sign * away[:, own].max(axis=1)
         p = np.clip(known.mean[:, own] + sign * known.error, 0.0, 1.0)
         return self._moved(local, tilted(p, h) + sign * OUTWARD, own, sign)
@@ -278,7 +281,7 @@ class SoftmaxPlainBound(BlockedBound):
         return margin + sign * 0.5 * (mine + theirs)
 
     def _along(self, local: _Local, own: int, rival: int | None, sign: int) -> tuple[FloatArray, FloatArray]:
-        """Bound the quantity at the reference covariance by its gradient in the means, [B]; shares [B, d]."""
+        """Bound the quantity at the reference covariance by its gradient in the means, [B], with shares [B, d]."""
         known, s = local.reference, self.expansions.s
         product = known.product
         value, gradient = known.mean[:, own], product[:, own].copy()  # in m_own - m_j

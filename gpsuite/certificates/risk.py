@@ -1,7 +1,7 @@
-"""A risk certificate as two files: what was bounded, for which predictor, learned from which rows, and the bound.
+"""A risk certificate as two files: goal, predictor, training rows and bound.
 
-The predictor is not a claim about how it was trained: any posterior may be certified, as long as its prior is on the
-grid of hyperparameters of the bound. The rows stay in their file. The certificate says which they are.
+The certificate makes no claim about the predictor's training. Any posterior can be certified if its prior is on the
+grid of hyperparameters of the bound. The rows stay in their file. The certificate names them.
 
 Equation: none, a file format
 """
@@ -23,35 +23,35 @@ from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, real, 
 
 KIND = "pac_bayes"
 FULL, SPARSE, FREE_FORM = "full GP", "sparse GP", "free-form sparse GP"
-# posterior -> its arrays and their axes. All have the lengthscales
+# arrays of each posterior and their axes. All have the lengthscales
 ARRAYS = {
     FULL: {"lengthscales": 1},
     SPARSE: {"lengthscales": 1, "inducing_inputs": 2},
     FREE_FORM: {"lengthscales": 1, "inducing_inputs": 2, "whitened_mean": 1, "whitened_factor": 2},
 }
-# what may be claimed of the risk on new rows, and in which direction: 1 at most, -1 at least
+# claims about the risk on new rows, and their direction: 1 at most, -1 at least
 BOUNDS = {"kl": 1, "kl_lower": -1}
 LOSSES = ("band01", "exp")
 UNITS = ("standard deviations", "own")
 SCALINGS = ("all", "train", "others")
-BY_NUMBER = "by number"  # `Rows.scaling` where `StatedRows` says which rows were used for what
+BY_NUMBER = "by number"  # `Rows.scaling` if `StatedRows` states the use of the rows
 ROW_ARRAYS = {"learned_rows": (np.int64, 1), "scaling_rows": (np.int64, 1), "input_lengthscales": (np.float64, 1)}
-UNNAMED_TARGET = "the target"  # a dataset's only one, which its settings do not name
+UNNAMED_TARGET = "the target"  # the only target of a dataset, which its settings do not name
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The dataset's rows that were learned from, and how they were standardised.
+    """The dataset's training rows and their standardisation.
 
     Attributes:
-        dataset: its name.
-        content_hash: of its content.
+        dataset: name of the dataset.
+        content_hash: hash of its content.
         count: number of rows of the dataset.
         test_share: share of rows kept away from training.
         seed: random state of the split (scikit-learn's).
-        scaling: of `SCALINGS`: the rows that gave means and standard deviations. The others were kept away from
-            training. `BY_NUMBER`: share and seed say nothing.
-        target: name of the target column, or `UNNAMED_TARGET`: the content hash says which values it has.
+        scaling: one of `SCALINGS`: the rows that gave means and standard deviations. The others were kept out of
+            training. With `BY_NUMBER` share and seed have no meaning.
+        target: name of the target column, or `UNNAMED_TARGET`. The content hash identifies its values.
     """
 
     dataset: str
@@ -70,7 +70,7 @@ class StatedRows:
     Attributes:
         learned: [n] the training rows.
         scaling: [p] other rows, which gave means and standard deviations.
-        lengthscales: [D] further divisors of each standardised input. Chosen by these rows, too.
+        lengthscales: [D] further divisors of each standardised input, also chosen by these rows.
     """
 
     learned: IntArray
@@ -80,15 +80,15 @@ class StatedRows:
 
 @dataclass(frozen=True)
 class Predictor:
-    """A Gaussian posterior over functions, its prior the squared exponential kernel.
+    """A Gaussian posterior over functions. Its prior has the squared exponential kernel.
 
     Attributes:
         posterior: a key of `ARRAYS`.
         variance: sigma_f^2.
         noise_variance: sigma^2.
-        alpha: of a sparse GP: 1 is FITC, 0 is VFE.
+        alpha: kind of a sparse GP: 1 is FITC, 0 is VFE.
         jitter: multiple of sigma_f^2 on the diagonal of K_ZZ.
-        arrays: those of `ARRAYS`.
+        arrays: arrays of `ARRAYS`.
     """
 
     posterior: str
@@ -101,12 +101,12 @@ class Predictor:
 
 @dataclass(frozen=True)
 class Goal:
-    """The loss that is bounded.
+    """The bounded loss.
 
     Attributes:
         loss: `band01` (the share of errors above epsilon) or `exp`.
-        epsilon: its width.
-        unit: of epsilon: standard deviations of the target, or the target's own.
+        epsilon: width of the loss.
+        unit: unit of epsilon: standard deviations of the target, or the target's own.
     """
 
     loss: str
@@ -120,9 +120,9 @@ class RiskClaim:
 
     Attributes:
         delta: allowed probability of failure.
-        gibbs_risk: on the training rows, at most.
-        kl: KL(Q||P) in nats, at most.
-        bounds: of the Gibbs risk on new rows, by a key of `BOUNDS`.
+        gibbs_risk: upper bound of the risk on the training rows.
+        kl: upper bound of KL(Q||P) in nats.
+        bounds: bounds of the Gibbs risk on new rows, by keys of `BOUNDS`.
     """
 
     delta: float
@@ -133,7 +133,7 @@ class RiskClaim:
 
 @dataclass(frozen=True)
 class RiskCertificate:
-    """Everything that a check needs but the dataset itself."""
+    """Everything that a check needs except the dataset itself."""
 
     rows: Rows
     predictor: Predictor
@@ -161,11 +161,11 @@ def pack(certificate: RiskCertificate) -> tuple[dict[str, Any], dict[str, npt.ND
 
 
 def read(path: Path, description: dict[str, Any]) -> RiskCertificate:
-    """Return the certificate that anybody may have written.
+    """Return the certificate of files that anybody may have written.
 
     Args:
-        path: of either file.
-        description: of its envelope.
+        path: path of either file.
+        description: description of its envelope.
 
     Raises:
         UnusableFileError: if a field or array is missing, unknown, of another type, or out of range.
@@ -206,7 +206,7 @@ def _parse(description: dict[str, Any], path: Path) -> RiskCertificate:
 
 
 def _check(predictor: Predictor, npz: Path) -> None:
-    """Refuse numbers that are no posterior's and arrays that do not fit together."""
+    """Raise if numbers are not those of a posterior, or arrays do not fit together."""
     arrays = predictor.arrays
     finite = all(np.isfinite(array).all() for array in arrays.values())
     positive = predictor.variance > 0.0 and predictor.noise_variance > 0.0 and (arrays["lengthscales"] > 0.0).all()

@@ -1,4 +1,4 @@
-"""Check of a risk certificate by `gpsuite verify`: compute it again from the dataset, and say what follows.
+"""Check of a risk certificate by `gpsuite verify`: recompute it from the dataset, and state the conclusion.
 
 Equation: Reeb et al. 2018, Eq. (4)
 Equation: Maurer 2004
@@ -49,9 +49,9 @@ from gpsuite.untrusted import UnusableFileError
 NAMES = {"kl": "bound", "kl_lower": "lower bound"}
 LEAST_ROWS = 8  # Maurer's theorem, behind ln(2 sqrt(n) / delta)
 MOST_INDUCING = 4000
-# How far what is stated may lie on the wrong side of what the check finds, as a multiple of 1 + its size.
+# Largest distance of a stated number on the wrong side of the check's number, as a multiple of 1 + its size.
 LONG_TOLERANCE, DOUBLE_TOLERANCE = 1e-8, 1e-5
-UNDECIDED = 1e-2  # how far float64 may be off where K_ZZ is nearly singular: no ground to refute
+UNDECIDED = 1e-2  # largest error of float64 if K_ZZ is nearly singular: this is no reason to refute
 
 TRUST = (
     "to be trusted: the rows are independent draws from one distribution. Accuracy goal, delta and grid were "
@@ -67,17 +67,17 @@ def verify_certificate(
     """Check a risk certificate on its dataset.
 
     Args:
-        path: of either file.
-        description: of its envelope.
-        dataset: the one that it is about.
-        minutes: how long the check may take, as estimated beforehand.
+        path: path of either file.
+        description: description of its envelope.
+        dataset: dataset of the certificate.
+        minutes: largest estimated time of the check.
 
     Returns:
-        exit code (0 confirmed, 1 refuted) and what to print.
+            exit code (0 confirmed, 1 refuted) and text to print.
 
     Raises:
         UnusableFileError: if it is not a usable certificate, or too large to check.
-        UserError: if the dataset is missing or another one.
+        UserError: if the dataset is missing or is another one.
     """
     certificate = read(path, description)
     X, y, scale, different = _training_rows(path, certificate, dataset)
@@ -95,7 +95,7 @@ def verify_certificate(
         return 1, [f"{path}\trefuted", "variance and lengthscales are not on the grid of the bound"]
     try:
         risk, least, kl = risk_and_kl(predictor, X, y, goal, epsilon, different)
-    except ArithmeticError as error:  # also what overflows
+    except ArithmeticError as error:  # overflows too
         raise UnusableFileError(f"{path}: cannot be computed, {error}") from error
     exact = extended(predictor, len(y))
     near = LONG_TOLERANCE if exact else DOUBLE_TOLERANCE
@@ -113,10 +113,10 @@ def verify_certificate(
 
 
 def _faults(path: Path, claim: RiskClaim, own: RiskClaim, exact: bool) -> list[str]:
-    """Return what is stated on the wrong side of the check's own numbers.
+    """Return the stated numbers on the wrong side of the check's numbers.
 
     Raises:
-        UnusableFileError: if float64 cannot tell.
+        UnusableFileError: if float64 cannot decide.
     """
     found = {"risk on the training rows": (claim.gibbs_risk, own.gibbs_risk), "KL": (claim.kl, own.kl)}
     found |= {NAMES[name]: (sign * claim.bounds[name], sign * own.bounds[name]) for name, sign in BOUNDS.items()}
@@ -130,7 +130,7 @@ def _faults(path: Path, claim: RiskClaim, own: RiskClaim, exact: bool) -> list[s
 def _training_rows(
     path: Path, certificate: RiskCertificate, dataset: Dataset | None
 ) -> tuple[FloatArray, FloatArray, float, DifferentRows | None]:
-    """Return standardised inputs and targets of the training rows, the target's deviation, and which are different."""
+    """Return standardised inputs and targets of the training rows, the target's deviation, and the different rows."""
     rows = certificate.rows
     if dataset is None:
         from_file = f"dataset.path=FILE.csv {shlex.quote(f'dataset.target={visible_name(rows.target)}')}"
@@ -160,7 +160,7 @@ def _training_rows(
     shown = {"all": np.arange(len(dataset.X)), "train": train, "others": others}[rows.scaling]
     X, _ = _standardised(dataset.X, shown)
     y, scale = _standardised(dataset.y[:, :1], shown)
-    # what the others decided is fixed for a row unless it is one of them, stored again
+    # choices by other rows are fixed for a row, unless it is a copy of such a row
     different = DifferentRows.of(train, others if rows.scaling == "others" else train[:0], dataset.groups)
     return X[train], y[train, 0], float(scale[0]), different
 
@@ -168,10 +168,10 @@ def _training_rows(
 def _numbered_rows(
     path: Path, stated: StatedRows, dataset: Dataset
 ) -> tuple[FloatArray, FloatArray, float, DifferentRows | None]:
-    """Return what `_training_rows` does, of rows that are given by number.
+    """Return the result of `_training_rows` for rows given by number.
 
     Raises:
-        UnusableFileError: if they are no rows of the dataset, too few, or not others than those that scale.
+        UnusableFileError: if they are not rows of the dataset, too few, or the same as the scaling rows.
     """
     learned, scaling, D = stated.learned, stated.scaling, dataset.X.shape[1]
     every = np.concatenate([learned, scaling])
@@ -207,7 +207,7 @@ def _standardised(values: FloatArray, rows: IntArray) -> tuple[FloatArray, Float
 
 
 def _check_size(path: Path, predictor: Predictor, X: FloatArray) -> None:
-    """Refuse what does not fit the data, or takes too long."""
+    """Raise if the predictor does not fit the data, or the check would take too long."""
     n, dimension = X.shape
     inducing = predictor.arrays.get("inducing_inputs", np.empty((1, dimension)))
     if len(predictor.arrays["lengthscales"]) not in (1, dimension) or inducing.shape[1] != dimension:
@@ -218,13 +218,13 @@ def _check_size(path: Path, predictor: Predictor, X: FloatArray) -> None:
 
 
 def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, found: RiskClaim) -> list[str]:
-    """Return in plain words what was proved, about what, and what it rests on.
+    """Return in plain words the proved claims, their subject and their assumptions.
 
     Args:
-        certificate: what was checked.
+        certificate: the checked certificate.
         shape: n and D of the training inputs.
         scale: standard deviation of the target.
-        found: the check's own numbers, the bounds with its tolerance.
+        found: the check's numbers. The bounds include its tolerance.
     """
     rows, predictor, goal = certificate.rows, certificate.predictor, certificate.goal
     n, dimension = shape

@@ -1,18 +1,18 @@
-"""Whether a stored posterior is the one that its inference gives for rows and targets.
+"""Check that a stored posterior is the one that its inference gives for rows and targets.
 
-Most have the form mu = k' alpha, Sigma = s - k' R k, R = (K + S^-1)^-1 with a diagonal S >= 0, and are determined by
-equations that can be checked without solving them again (Rasmussen & Williams 2006, Sec. 3.4 to 3.6):
+Most have the form mu = k' alpha, Sigma = s - k' R k, R = (K + S^-1)^-1 with a diagonal S >= 0. Equations determine them
+that can be checked without solving them again (Rasmussen & Williams 2006, Sec. 3.4 to 3.6):
 
-- Laplace: with f = K alpha, alpha = d log p(y|f) / df (their Eq. 3.17), and S = -d2 log p(y|f) / df2. With the softmax,
+- Laplace: f = K alpha, alpha = d log p(y|f) / df (their Eq. 3.17), and S = -d2 log p(y|f) / df2. With the softmax,
   f_c = K alpha_c, alpha = Y - softmax(f), and S is diag(pi) - pi pi' at every datum (Eq. 3.39).
-- EP: with site precisions S and shifts nu, alpha = (I + S K)^-1 nu, and every site's tilted distribution has the mean
-  and the variance of the posterior's marginal.
+- EP: with site precisions S and shifts nu, alpha = (I + S K)^-1 nu. Every site's tilted distribution has the mean and
+  the variance of the posterior's marginal.
 - Exact regression: alpha = (y - K alpha) / noise, and S = 1 / noise (their Eq. 2.25).
-- Variational, and sparse regression with Gaussian observations (Titsias 2009, Eq. 6): q(u) = N(m, C C') of whitened
-  values, f(Z) = L u with L L' = K_ZZ + jitter, maximises sum_i E log p(y_i|f_i) - KL(q || N(0, I)) (Hensman et al.
-  2015, Eq. 18). With columns p_i = L^-1 k(Z, X_i), or those of L' if every row has a value,
-  g_i = E d log p / df and h_i = -E d2 log p / df2 under f_i's marginal: m = sum_i g_i p_i and
-  (C C')^-1 = I + sum_i h_i p_i p_i'. Natural gradients are zero exactly there.
+- Variational, and sparse regression with Gaussian observations (Titsias 2009, Eq. 6): q(u) = N(m, C C') is of whitened
+  values, f(Z) = L u with L L' = K_ZZ + jitter. It maximises sum_i E log p(y_i|f_i) - KL(q || N(0, I)) (Hensman et al.
+  2015, Eq. 18). Take columns p_i = L^-1 k(Z, X_i), or those of L' if every row has a value. Let g_i = E d log p / df
+  and h_i = -E d2 log p / df2 under f_i's marginal. Then m = sum_i g_i p_i and (C C')^-1 = I + sum_i h_i p_i p_i'.
+  Natural gradients are zero exactly there.
 
 The code shares nothing with `gpsuite.models`.
 
@@ -48,7 +48,7 @@ length of its gradient, whose two parts are the residuals: |mu - mu'| <= sqrt(2 
 and |Sigma - Sigma'| <= 3 s times it where Sigma <= 1.2 s. For a squeezed link they say that it is a stationary point.
 """
 
-ROUNDS = 64.0  # times N u: residuals below so much rounding decide nothing
+ROUNDS = 64.0  # multiple of N u: residuals below this rounding decide nothing
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class Residuals:
     """Distance of a stored posterior from its equations, and the part that rounding can cause.
 
     Attributes:
-        mean: of alpha's equation, in the RKHS norm, in prior standard deviations.
-        covariance: of R, in units of the prior covariance.
-        moments: largest disagreement of a tilted and a posterior marginal, 0 but for EP.
-        rounding: how far rounding may have moved these numbers.
+        mean: residual of alpha's equation, in the RKHS norm, in prior standard deviations.
+        covariance: residual of R, in units of the prior covariance.
+        moments: largest disagreement of a tilted and a posterior marginal, 0 except for EP.
+        rounding: largest change of these numbers by rounding.
     """
 
     mean: float
@@ -69,14 +69,14 @@ class Residuals:
 
     @property
     def largest(self) -> float:
-        """The largest of the three. NaN counts as infinite."""
+        """The largest of the three residuals. NaN counts as infinite."""
         worst = max(np.nan_to_num(each, nan=np.inf) for each in (self.mean, self.covariance, self.moments))
         return float(worst)
 
 
 def stationarity_residuals(model: Model, origin: Origin) -> Residuals:
     """Return the residuals of the equations of `origin.inference`, for arrays that fit together."""
-    with np.errstate(all="ignore"):  # what overflows ends in inf or NaN, which is no residual to accept
+    with np.errstate(all="ignore"):  # overflow gives inf or NaN, which is not an acceptable residual
         if origin.inference in ("variational", "sparse"):
             return _variational_residuals(model, origin)
         K = model.variance * gram(model.X, model.lengthscales, model.kernel)
@@ -110,7 +110,7 @@ def mode_residuals(
     """Return the residuals of alpha = slope and R = (K + S^-1)^-1, S = diag(precision), for K between the data."""
     gap = model.alpha - slope
     unit = ROUNDS * len(slope) * 2.0**-53
-    # the rounding of the sum is added: if it cancels it says nothing
+    # the rounding of the sum is added: a cancelling sum decides nothing
     mean = np.sqrt(np.abs(gap @ K @ gap) + unit * (np.abs(gap) @ K @ np.abs(gap)))
     covariance, condition = _covariance_residual(model, K, precision, unit)
     size = np.abs(model.alpha) + np.abs(slope) + precision * (K @ np.abs(model.alpha))
@@ -135,7 +135,7 @@ def _variational_residuals(model: Model, origin: Origin) -> Residuals:
         return Residuals(np.inf, np.inf, 0.0, 0.0)
     m = L.T @ one.alpha
     spread = np.sum((vectors.T @ P) ** 2 * spectrum[:, None], axis=0)
-    if X.size:  # what the inducing values leave open
+    if X.size:  # variance that the inducing values leave open
         spread += model.variance - np.sum(P**2, axis=0)
     if not spectrum[0] > 0 or not np.min(spread) > 0:
         return Residuals(np.inf, np.inf, 0.0, 0.0)
@@ -172,8 +172,8 @@ def _log_likelihood_derivatives(link: str, y: FloatArray, f: FloatArray) -> tupl
 
 
 def _covariance_residual(model: PlainLatent, K: FloatArray, precision: FloatArray, unit: float) -> tuple[float, float]:
-    """Return the Frobenius norm of K^1/2 (R - R') K^1/2, and the size of the terms that cancel in it."""
-    root = np.sqrt(precision)  # NaN for what is no precision
+    """Return the Frobenius norm of K^1/2 (R - R') K^1/2, and the size of its cancelling terms."""
+    root = np.sqrt(precision)  # NaN if this is not a precision
     B = np.eye(len(K)) + root[:, None] * K * root
     if not np.all(np.isfinite(B)):
         return np.inf, np.inf
@@ -183,7 +183,7 @@ def _covariance_residual(model: PlainLatent, K: FloatArray, precision: FloatArra
         return np.inf, np.inf
     stored = -(model.root.T * model.weights) @ model.root
     gap = stored - expected.T @ expected
-    # sizes before the products: between rows that are almost equal they cancel to nothing, regardless of the gap
+    # sizes before the products: between almost equal rows these cancel to zero, regardless of the gap
     difference, size = gap @ K, np.abs(gap) @ np.abs(K)
     residual = np.sqrt(np.abs(np.sum(difference * difference.T)) + unit * np.sum(size * size.T))
     return float(residual), float(1.0 + np.sqrt(np.sum(expected**2) * np.max(np.diagonal(K))))
@@ -236,7 +236,7 @@ def _softmax_residuals(model: Model, targets: FloatArray, K: FloatArray) -> Resi
             difference = (stored[:, c].T * signs) @ stored[:, j] - expected[:, c].T @ expected[:, j]
             # tr(K D K D') of this block, and of its mirror image
             terms = (K @ difference) * (K @ difference.T).T
-            # sizes before the products, which cancel between rows that are almost equal
+            # sizes before the products, which cancel between almost equal rows
             size = (np.abs(K) @ np.abs(difference)) * (np.abs(K) @ np.abs(difference.T)).T
             squares += float(np.sum(terms)) * (1 if c == j else 2)
             sizes += float(np.sum(size)) * (1 if c == j else 2)
@@ -247,9 +247,9 @@ def _softmax_residuals(model: Model, targets: FloatArray, K: FloatArray) -> Resi
 
 
 def _weighted_root(pi: FloatArray, K: FloatArray) -> FloatArray | None:
-    """Return V [C N, C, N] with (K + W^-1)^-1 = V'V. None if there is none.
+    """Return V [C N, C, N] with (K + W^-1)^-1 = V'V, or None if it does not exist.
 
-    W = J J', J = diag(sqrt(pi)) (I - sqrt(pi) sqrt(pi)') at every datum; V = L^-1 J', L L' = I + J'KJ.
+    W = J J', J = diag(sqrt(pi)) (I - sqrt(pi) sqrt(pi)') at every datum. V = L^-1 J', L L' = I + J'KJ.
     """
     C, n = pi.shape
     q = np.sqrt(pi)

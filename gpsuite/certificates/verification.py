@@ -1,4 +1,4 @@
-"""The check of `gpsuite verify` of a certificate of ranges: at three levels, with the conclusion in words.
+"""Check of a certificate of ranges by `gpsuite verify`: three levels, with the conclusion in words.
 
 Equation: Blaas et al. 2020, Sec. 5, Definition 2
 """
@@ -49,7 +49,7 @@ MOST_INPUTS_SHOWN = 12
 
 @dataclass(frozen=True)
 class Level:
-    """One of the three levels of a check: what it says, how it ended, and why."""
+    """One of the three levels of a check: statement, result and reason."""
 
     statement: str
     outcome: str
@@ -62,16 +62,16 @@ def verify_certificate(
     """Check a certificate of ranges.
 
     Args:
-        path: of either file.
-        description: of its envelope.
-        dataset: the one it should be about, if it was given.
-        minutes: how long the check may take, as estimated beforehand.
+        path: path of either file.
+        description: description of its envelope.
+        dataset: dataset that the certificate should be about, or None.
+        minutes: largest estimated time of the check.
 
     Returns:
-        exit code (0 confirmed, 1 refuted) and what to print.
+            exit code (0 confirmed, 1 refuted) and text to print.
 
     Raises:
-        UnusableFileError: if it is not a usable certificate, or would take longer.
+        UnusableFileError: if it is not a usable certificate, or the check would take longer.
     """
     certificate = read_certificate(path, description)
     require_time(path, estimated_minutes(certificate), minutes)
@@ -119,7 +119,7 @@ def _posterior_level(certificate: Certificate) -> Level:
 
 
 def residual_level(statement: str, found: Residuals) -> Level:
-    """Return level (b)."""
+    """Return level (b) from the residuals."""
     reason = (
         f"stationarity residual {found.mean:.1e} (mean, in prior standard deviations), {found.covariance:.1e} "
         f"(covariance, of the prior's), {found.moments:.1e} (moments). Tolerance {TOLERANCE:g}"
@@ -145,7 +145,7 @@ def _dataset_level(certificate: Certificate, dataset: Dataset | None) -> Level:
 
 
 def dataset_fault(certificate: Certificate, origin: Origin, dataset: Dataset) -> str:
-    """Return how the dataset differs from what a certificate states, or an empty string."""
+    """Return how the dataset differs from the certificate's statements, or an empty string."""
     model, region, rows = certificate.model, certificate.region, origin.rows
     if dataset.content_hash != origin.content:
         return f"the content of {dataset.name} is {dataset.content_hash} (line ends and number formats count)"
@@ -157,7 +157,7 @@ def dataset_fault(certificate: Certificate, origin: Origin, dataset: Dataset) ->
         return "a training row comes twice, or is the point itself"
     if fault := _targets_fault(model, origin, dataset):
         return fault
-    with np.errstate(over="ignore"):  # an infinite row differs from any stored one
+    with np.errstate(over="ignore"):  # an infinite row differs from every stored row
         X, x = ((dataset.X[each] - origin.offset) / origin.scale for each in (rows, origin.row))
     if not np.array_equal(origin.X if len(origin.X) else model.X, X):
         return "the training inputs are not the dataset's"
@@ -184,7 +184,7 @@ def _labels(dataset: Dataset, rows: IntArray) -> list[str]:
 
 
 def describe(certificate: Certificate, proved: bool) -> Iterator[tuple[str, str]]:
-    """Yield in words what a certificate is about and what it claims, with a warning unless that was proved."""
+    """Yield in words a certificate's subject and claims, with a warning unless they were proved."""
     model, origin = certificate.model, certificate.origin
     if origin is not None:
         yield "dataset", f"{visible_name(origin.dataset)}, content {visible_name(origin.content)} (as stated)"
@@ -224,7 +224,7 @@ def _class_name(number: int, origin: Origin | None) -> str:
 
 
 def _claimed_ends(claim: Claim, scale: float = 1.0, offset: float = 0.0) -> str:
-    """Return what a claim proves and what it attains, times scale plus offset, rounded so that both stay true."""
+    """Return a claim's proved and attained value, times scale plus offset, rounded so that both stay true."""
     no, at = ("above", "at least") if claim.sign > 0 else ("below", "at most")
     proved = f"{no} {rounded_units(claim.outer, scale, offset, claim.sign)}"
     if claim.inner is None:

@@ -1,4 +1,4 @@
-"""Datasets: descriptions, files, loaders, splits and scaling. Importing it loads NumPy and YAML only."""
+"""Datasets: descriptions, files, loaders, splits and scaling. Importing it loads only NumPy and YAML."""
 
 from __future__ import annotations
 

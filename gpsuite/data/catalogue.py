@@ -1,4 +1,4 @@
-"""Reading conf/dataset without composing a configuration, and the table of `gpsuite data list`."""
+"""Descriptions of conf/dataset without composing a configuration, and the table of `gpsuite data list`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Description:
         task: `regression`, `classification`, or `any` for the user's own table.
         shape: rows x inputs, e.g. `506 x 13`.
         licence: licence as stated by the source.
-        state: `embedded`, `found` (all files but optional ones are there; `verify` reads them), `missing` or
-            `user file`.
-        where: the folder it was found in, or where to get it.
+        state: `embedded`, `found`, `missing` or `user file`. `found` means that all needed files exist. `verify` reads
+            them.
+        where: the folder it was found in, or the source to get it from.
     """
 
     name: str
@@ -45,7 +45,7 @@ def dataset_names(conf_dir: Path) -> list[str]:
 
 
 def read_spec(conf_dir: Path, name: str) -> Spec:
-    """Read `dataset/NAME.yaml`. Files shared with another dataset are filled in.
+    """Return the description in `dataset/NAME.yaml`. Files shared with another dataset are filled in.
 
     Raises:
         UserError: if there is no dataset of that name. The message lists the valid ones.
@@ -118,6 +118,6 @@ def _describe(spec: Spec, cache_dir: Path) -> Description:
 
 
 def _addresses(urls: list[str]) -> str:
-    """Return the addresses, only the first of very many."""
+    """Return the addresses. If there are very many, only the first."""
     shown = urls if len(urls) <= _SHOWN_URLS else [f"{urls[0]} and {len(urls) - 1} more"]
     return ", ".join(shown)

@@ -1,4 +1,4 @@
-"""The one container every experiment receives its data in."""
+"""The container in which every experiment receives its data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SafetyColumn:
         name: the column's name.
         z: measured values [N]. NaN if it was not measured. Read-only.
         limit: the limit, in the column's unit.
-        side: on which side of the limit a value is safe. The limit itself is safe.
+        side: safe side of the limit. The limit itself is safe.
 
     Raises:
         ValueError: if the limit or a value is infinite.
@@ -44,7 +44,7 @@ class SafetyColumn:
 
     @property
     def safe(self) -> BoolArray:
-        """Whether each row was measured to be safe [N]. An unmeasured one was not."""
+        """Whether each row was measured to be safe [N]. An unmeasured row was not."""
         return self.z >= self.limit if self.side == "above" else self.z <= self.limit
 
 
@@ -56,34 +56,35 @@ class Dataset:
         name: the dataset's name in the configuration.
         task: `regression`, `classification`, or `measurements`: outputs with gaps, a safety column and candidates.
         X: inputs, float64 [N, D].
-        y: targets, float64 [N, P]; classification: P = 1 and the labels 0, ..., C-1 as floats;
-            measurements: NaN if an output was not measured.
+        y: targets, float64 [N, P]. For classification P = 1 and the labels are 0, ..., C-1 as floats. For measurements
+            NaN if an output was not measured.
         input_names: D column names.
         target_names: P column names.
-        content_hash: identifies the content. Part of the key of every task that uses it.
+        content_hash: hash that identifies the content. It is part of the key of every task that uses the dataset.
         stand_in: True for generated data in place of a missing file.
         fixed_split: row indices (train, test) if the dataset has a fixed split.
         label_names: the C labels as the source writes them, in the order of their numbers (classification).
-        grid: further inputs without targets, float64 [G, D], when the source has them; measurements: the candidates.
+        grid: further inputs without targets, float64 [G, D], if the source has them. For measurements the candidates.
         safety: the safety column (measurements).
         units: column name -> unit, where known.
         licence: licence of the data, as stated by the source.
         citation: source to cite.
-        note: anything a reader of results should know.
-        notes: what was decided when a table of the user's own was read, each a sentence.
-        warnings: what may be wrong with how it was read, each a sentence or two, with what decides it.
-        groups: number of the first row that equals each row, [N], where rows are copies of others.
-        lines: line of the user's file that each row begins in, [N].
-        categories: column of texts -> its levels in the rows. Of two, the second has an input, of more each has one.
-        reading: how the user's table is written, for other files that belong to it: `separator`, `decimal` and
-            `thousands` marks, units, and what the cells of each input are (`gpsuite.data.table.roles`).
-        order: what the user says of the order of the rows: `time`, `none`, or nothing.
-        time: the column that they are in order of, if the user names one.
-        clusters: number of each row's group, [N], where rows belong together.
+        note: information for readers of results.
+        notes: decisions made when the user's own table was read, each a sentence.
+        warnings: doubts about how it was read, each a sentence or two, with the setting that decides it.
+        groups: number of the first row that equals each row, [N], if rows are copies of others.
+        lines: line of the user's file where each row begins, [N].
+        categories: levels of each column of texts in the rows. With two levels the second has an input, with more each
+            has one.
+        reading: format of the user's table, for other files that belong to it: `separator`, `decimal` and `thousands`
+            marks, units, and the kind of each input's cells (`gpsuite.data.table.roles`).
+        order: the user's statement about the order of the rows: `time`, `none`, or nothing.
+        time: the column of the rows' order, if the user names one.
+        clusters: number of each row's group, [N], if rows belong together.
         cluster_name: the column of the groups.
-        weights: likelihood ratio of new rows to these at each row, up to a factor, [N], where the user knows it.
+        weights: likelihood ratio of new rows to these at each row, up to a factor, [N], if the user knows it.
         weight_name: the column of the likelihood ratios.
-        sorted_by: column of the file besides inputs and targets that its rows are sorted or blocked by.
+        sorted_by: column by which the file's rows are sorted or blocked, other than inputs and targets.
 
     Raises:
         ValueError: if shapes, names or labels do not fit together, a value is not finite, or measurements have no
@@ -122,7 +123,7 @@ class Dataset:
 
     @property
     def level_inputs(self) -> frozenset[str]:
-        """Names of the inputs that are a level of a category, 0 or 1: nothing lies between."""
+        """Names of the inputs that are a level of a category: they are 0 or 1, with no values between."""
         levels = {f"{name}={level}" for name, given in self.categories.items() for level in given}
         return frozenset(levels.intersection(self.input_names))
 
@@ -145,7 +146,7 @@ class Dataset:
         return int(self.y.max()) + 1 if self.task == "classification" else 0
 
     def name_row(self, row: int) -> str:
-        """Return what the user calls a row: its line in their file, otherwise its number from 1."""
+        """Return the name of a row for the user: its line in their file, otherwise its number from 1."""
         return f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
 
     def _check_shapes(self) -> None:
@@ -178,7 +179,7 @@ class Dataset:
 
 
 def _frozen_matrix(what: str, values: FloatArray, *, gaps: bool = False) -> FloatArray:
-    """Return a read-only float64 copy of a non-empty matrix, finite except for NaN where `gaps` are allowed."""
+    """Return a read-only float64 copy of a non-empty matrix. It must be finite, or NaN if `gaps` are allowed."""
     matrix = np.array(values, dtype=np.float64, order="C")
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"{what} must be a matrix with at least one row and column. Its shape is {matrix.shape}")

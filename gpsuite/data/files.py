@@ -1,9 +1,11 @@
 """Finding, verifying and downloading the files of a dataset.
 
-A file is looked for in every folder of `$GPSUITE_DATA_PATH`, then in the cache folder, each time in a sub-folder named
-after the dataset and also with `.gz` or `.xz` appended. The first one found counts: a changed copy is an error, never
-passed over in silence. pooch downloads. Its registry does not know several folders and addresses for a file, or the
-hashes of compressed copies and of git.
+A file is searched in every folder of `$GPSUITE_DATA_PATH`, then in the cache folder. Each time it is in a sub-folder
+named after the dataset, and `.gz` or `.xz` may be appended. The first copy found counts. If it is changed, that is an
+error and no other copy is tried.
+
+pooch downloads. Its registry does not support several folders and addresses for a file, or hashes of compressed copies
+and of git.
 """
 
 from __future__ import annotations
@@ -34,14 +36,14 @@ VERIFIED_FILE = Path(".parsed", "verified.json")  # in the cache folder
 _SUFFIXES = (".gz", ".xz")
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
-# a file written less than this before it was hashed may change again within one tick of its time stamp
+# if a file was written less than this before hashing, it may change again within one tick of its time stamp
 _SETTLED_NS = 2_000_000_000
 
-Hashes: TypeAlias = tuple[str, str]  # of the stored bytes and of their uncompressed content
+Hashes: TypeAlias = tuple[str, str]  # hashes of the stored bytes and of their uncompressed content
 Stamp: TypeAlias = tuple[str | int, ...]  # kind of hash, size, times of modification and of status change, inode
 Known: TypeAlias = dict[str, tuple[Stamp, Hashes]]
 
-_known: Known = {}  # absolute path -> what this process has read
+_known: Known = {}  # hashes that this process has read, by absolute path
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,10 @@ class FileState:
         name: file name in the dataset's folder.
         state: `ok`, `missing` or `changed`.
         path: its path, None if missing.
-        expected: the hash it should have, of the kind `hash_kind`.
-        found: that hash of the stored bytes, None if missing.
-        hash_kind: `sha256`, or `git blob sha1` when no SHA-256 is known.
-        optional: the dataset is usable without the file.
+        expected: the expected hash, of the kind `hash_kind`.
+        found: hash of the stored bytes, None if missing.
+        hash_kind: `sha256`, or `git blob sha1` if no SHA-256 is known.
+        optional: whether the dataset is usable without the file.
     """
 
     name: str
@@ -68,13 +70,13 @@ class FileState:
 
 
 def search_folders(name: str, cache_dir: Path) -> tuple[Path, ...]:
-    """Return the folders in which files of sub-folder `name` are looked for, in order."""
+    """Return the folders to search for files of sub-folder `name`, in order."""
     entries = [entry for entry in os.environ.get(PATH_VARIABLE, "").split(os.pathsep) if entry.strip()]
     return (*(Path(entry).expanduser() / name for entry in entries), cache_dir / name)
 
 
 def locate(spec: DatasetSpec, file: FileSpec, cache_dir: Path) -> Path | None:
-    """Return the first copy of a file, by presence only. None if there is none."""
+    """Return the first existing copy of a file without reading it, or None if there is none."""
     for folder in search_folders(spec.folder_name, cache_dir):
         for candidate in _stored_names(file.name):
             if os.path.isfile(folder / candidate):
@@ -112,7 +114,7 @@ def _uncompressed(data: bytes) -> bytes:
         if data.startswith(_XZ_MAGIC):
             return lzma.decompress(data)
     except (OSError, EOFError, zlib.error, lzma.LZMAError):
-        pass  # damaged: the hash of the stored bytes will not fit either, which is the error to report
+        pass  # damaged: the hash of the stored bytes will also be wrong, and that error is reported
     return data
 
 
@@ -126,10 +128,10 @@ def verify(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
 
 
 def check(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
-    """Return the verdicts of `verify`, but believe the hashes of files that were not touched since they were read.
+    """Return the verdicts of `verify`, with remembered hashes for files that were not touched since they were read.
 
-    Within a process they are always remembered. Between processes, in the cache folder, only for datasets with
-    `cache: true`, whose files take long to read.
+    Within a process hashes are always remembered. Between processes they are remembered in the cache folder, but only
+    for datasets with `cache: true`. Their files take long to read.
 
     Raises:
         DataError: if a file is there but cannot be read.
@@ -143,11 +145,11 @@ def check(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
 class HashMemory:
     """The hashes of files that were read before and have not been touched since.
 
-    A file counts as untouched while its size, both times and inode are the same. What is remembered on disk only
-    saves time: a damaged or unwritable file is as good as none.
+    A file counts as untouched as long as its size, both times and inode are the same. The memory on disk only saves
+    time: a damaged or unwritable one is ignored.
 
     Args:
-        store: where to remember them between processes. None: in this process only.
+        store: file of the memory between processes. None: only in this process.
     """
 
     def __init__(self, store: Path | None) -> None:
@@ -156,7 +158,7 @@ class HashMemory:
         self._asked: Known = {}
 
     def hashes(self, file: FileSpec, path: Path, read: Callable[[], bytes]) -> Hashes:
-        """Return the hashes of the file at `path`. `read` is called only when they are not known."""
+        """Return the hashes of the file at `path`. `read` is called only if they are not known."""
         status = path.stat()
         times = (status.st_mtime_ns, status.st_ctime_ns)
         stamp, name = (file.hash_kind, status.st_size, *times, status.st_ino), str(path.absolute())
@@ -170,7 +172,7 @@ class HashMemory:
         return hashes
 
     def save(self) -> None:
-        """Remember on disk what was requested, if there is anything new."""
+        """Write the requested hashes to disk, if any is new."""
         if self._store is None or self._asked.items() <= self._stored.items():
             return
         known = {**_read_known(self._store), **self._asked}  # another process may have written meanwhile
@@ -188,13 +190,13 @@ def _read_known(store: Path | None) -> Known:
 
 
 def require(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Path]:
-    """Return file name -> path of verified files. What is missing is downloaded.
+    """Return the paths of verified files by name. Missing files are downloaded.
 
-    Where only optional files are missing nothing is downloaded: a run's data must not depend on the network.
+    If only optional files are missing, nothing is downloaded: a run's data must not depend on the network.
 
     Raises:
-        DataError: if a file is changed. Names both hashes and where to get it.
-        MissingDataError: if one is missing and not to be had. Says the same.
+        DataError: if a file is changed. Names both hashes and the source.
+        MissingDataError: if a file is missing and cannot be downloaded. Names the same.
     """
     states = _unchanged(spec, cache_dir)
     if any(state.state == "missing" and not state.optional for state in states):
@@ -203,19 +205,19 @@ def require(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECO
 
 
 def fetch(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Path]:
-    """Download the missing files of a dataset into `cache_dir/FOLDER`. Return file name -> path of all its files.
+    """Download the missing files of a dataset into `cache_dir/FOLDER`. Return the paths of all its files by name.
 
-    A download is moved into place only after its hash was found right. An optional file that is not to be had is
-    left out.
+    A download is moved into place only after its hash was verified. An optional file that cannot be downloaded is left
+    out.
 
     Args:
         spec: the dataset.
         cache_dir: the folder of downloads.
-        timeout: seconds without an answer after which a server is given up.
+        timeout: seconds without an answer after which the next server is tried.
 
     Raises:
-        DataError: if a file that is there is changed, no URL serves the right content, downloads are switched off, or
-            the folder cannot be written.
+        DataError: if an existing file is changed, no URL serves the right content, downloads are switched off, or the
+            folder cannot be written.
     """
     paths = {}
     for file, state in zip(spec.files, _unchanged(spec, cache_dir), strict=True):
@@ -241,7 +243,7 @@ def read_verified(spec: DatasetSpec, file: FileSpec, path: Path) -> bytes:
 
 
 def changed_error(spec: DatasetSpec, state: FileState) -> DataError:
-    """Build the error for a file whose content is not the expected one."""
+    """Return the error for a file with another content than expected."""
     return DataError(
         f"dataset={spec.name}: {state.path} is not the expected file\n"
         f"expected {state.hash_kind} {state.expected[:16]}, found {str(state.found)[:16]}\n"
@@ -270,7 +272,7 @@ def _states(spec: DatasetSpec, cache_dir: Path, hashes_of: Callable[[FileSpec, P
 
 
 def _state(file: FileSpec, path: Path | None, hashes: Hashes | tuple[()]) -> FileState:
-    """Return the verdict: the stored bytes or their uncompressed content are those of the canonical file, or not."""
+    """Return the verdict: whether the stored bytes or their uncompressed content are those of the canonical file."""
     known = (file.hash_kind, file.optional)
     if path is None or not hashes:
         return FileState(file.name, "missing", None, file.expected, None, *known)
@@ -287,7 +289,7 @@ def _read(spec: DatasetSpec, path: Path) -> bytes:
 
 
 def _download(spec: DatasetSpec, file: FileSpec, cache_dir: Path, timeout: float) -> Path:
-    """Download one file. Tries the URLs in order."""
+    """Download one file. Try the URLs in order."""
     folder = cache_dir / spec.folder_name
     if os.environ.get(OFFLINE_VARIABLE, "").strip().lower() not in ("", "0", "false", "no"):
         raise _missing_error(spec, file, cache_dir, f"not tried, {OFFLINE_VARIABLE} is set")
@@ -297,7 +299,7 @@ def _download(spec: DatasetSpec, file: FileSpec, cache_dir: Path, timeout: float
         if reason is None:
             return folder / file.name
         reasons.append(f"{url}: {reason}")
-    with contextlib.suppress(OSError):  # not there, or it holds other files
+    with contextlib.suppress(OSError):  # missing, or with other files in it
         folder.rmdir()
     reason = "; ".join(reasons) or "not possible, no address is known"
     raise _missing_error(spec, file, cache_dir, reason)
@@ -344,12 +346,12 @@ def _try_url(spec: DatasetSpec, file: FileSpec, url: str, folder: Path, timeout:
 
 
 def _network_reason(error: Exception, timeout: float) -> str:
-    """Return a network failure in a few words. The libraries' own texts run over many lines."""
+    """Return a network failure in a few words. The libraries' texts have many lines."""
     import requests
 
     if isinstance(error, requests.exceptions.HTTPError) and error.response is not None:
         return f"the server answers {error.response.status_code} {error.response.reason}"
-    # a time-out while the body is read arrives wrapped in a ConnectionError
+    # a time-out while reading the body is wrapped in a ConnectionError
     if isinstance(error, requests.exceptions.Timeout) or "timed out" in str(error):
         return f"no answer within {timeout:g} s"
     if isinstance(error, requests.exceptions.ConnectionError):

@@ -1,4 +1,4 @@
-"""From a dataset's description to its arrays: `prepare` when planning, `load` in the task."""
+"""Arrays of a dataset from its description: `prepare` for planning, `load` in the task."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from gpsuite.text import typed_path
 from gpsuite.untrusted import LARGEST_TEXT, parse_json, read_file
 
 MAX_ROWS = 400
-_VERSION = 2  # part of the hash: raise it when the generated numbers change
+_VERSION = 2  # part of the hash: increase it when the generated numbers change
 
 
 def stand_in_hash(spec: DatasetSpec) -> str:
-    """Return the content hash of the stand-in. Its prefix tells it from every real dataset's."""
+    """Return the content hash of the stand-in. Its prefix distinguishes it from every real dataset's."""
     shape = [spec.rows, spec.n_inputs, spec.n_targets, spec.n_classes, spec.test_rows]
     return STAND_IN_PREFIX + json_hash([_VERSION, spec.name, spec.task, *shape])
 
@@ -42,12 +42,12 @@ def generate_stand_in(spec: DatasetSpec) -> Dataset:
     """Return generated data of the spec's task and shape, at most `MAX_ROWS` rows, the same in every call.
 
     Inputs are standard normal. With W[D, K] normal of variance 1/D, the scores are X W. Regression (K = P):
-    y = sin(2 X W) + 0.1 noise. Classification (K = C): the label is the largest score's. The first C rows get
-    the labels 0, ..., C-1, so that no class is empty. The last rows are the test part of a dataset that has one, in
-    the same proportion.
+    y = sin(2 X W) + 0.1 noise. Classification (K = C): the label is the largest score's. The first C rows get the
+    labels 0, ..., C-1, so no class is empty. If the dataset has a test part, the last rows are the test part, in the
+    same proportion.
 
     Raises:
-        ValueError: for measurements, which are embedded or the user's own and so never missing.
+        ValueError: for measurements. These are embedded or the user's own, so they are never missing.
     """
     if spec.task == "measurements":
         raise ValueError(f"{spec.name}: measurements have no stand-in")
@@ -88,7 +88,7 @@ def _labels(scores: FloatArray) -> FloatArray:
 
 _FORMAT = 1
 _ARRAYS = ("X", "y", "grid", "train", "test")
-_INDEX = "parsed.json"  # states the SHA-256 of each array's file and of this file. What does not fit is written again
+_INDEX = "parsed.json"  # states the SHA-256 of each array's file and of this file. Wrong files are written again
 
 
 def parsed_folder(cache_dir: Path, content: str) -> Path:
@@ -97,7 +97,7 @@ def parsed_folder(cache_dir: Path, content: str) -> Path:
 
 
 def read_parsed(spec: DatasetSpec, folder: Path) -> Dataset | None:
-    """Return the dataset from its parsed arrays, or None if they are not there, damaged, or of other content."""
+    """Return the dataset from its parsed arrays, or None if they are missing, damaged, or of other content."""
     try:
         stated = parse_json(read_file(folder / _INDEX, LARGEST_TEXT))
         index = stated["index"]
@@ -106,12 +106,12 @@ def read_parsed(spec: DatasetSpec, folder: Path) -> Dataset | None:
             return None
         arrays = {name: _read_array(folder, name, digest) for name, digest in index["arrays"].items()}
         return _dataset(spec, index, arrays)
-    except Exception:  # damage raises a dozen kinds, from AttributeError to MemoryError. The files are parsed again
+    except Exception:  # damage raises many kinds of errors, from AttributeError to MemoryError. Parse the files again
         return None
 
 
 def write_parsed(dataset: Dataset, folder: Path) -> None:
-    """Keep the arrays of a dataset. The index is written last, so that a reader finds all of it or nothing."""
+    """Store the arrays of a dataset. The index is written last, so a reader finds everything or nothing."""
     arrays: dict[str, NDArray[Any] | None] = {"X": dataset.X, "y": dataset.y, "grid": dataset.grid}
     arrays["train"], arrays["test"] = dataset.fixed_split or (None, None)
     with contextlib.suppress(OSError):  # a read-only or full disk: the next process parses again
@@ -130,7 +130,7 @@ def write_parsed(dataset: Dataset, folder: Path) -> None:
 
 
 def _dataset(spec: DatasetSpec, index: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Dataset:
-    """Build the dataset. Its words come from the spec, which may have been edited since the arrays were kept."""
+    """Return the dataset. Its texts come from the spec, which may have been edited since the arrays were stored."""
     labels = index["label_names"]
     return Dataset(
         name=spec.name,
@@ -152,7 +152,7 @@ def _dataset(spec: DatasetSpec, index: Mapping[str, Any], arrays: Mapping[str, N
 
 def _read_array(folder: Path, name: str, digest: str) -> NDArray[Any]:
     path = folder / f"{name}.npy"
-    if name not in _ARRAYS or not path.is_file():  # a pipe would block
+    if name not in _ARRAYS or not path.is_file():  # reading a pipe would block
         raise ValueError(f"{path} is no array of a dataset")
     with path.open("rb") as stream:
         if hashlib.file_digest(stream, "sha256").hexdigest() != digest:
@@ -170,32 +170,32 @@ def _write_array(folder: Path, name: str, array: NDArray[Any]) -> str:
 
 
 def _compact(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array as bytes where that loses nothing (pixels, labels): an eighth of the space."""
+    """Return the array as bytes if that loses nothing (pixels, labels): an eighth of the space."""
     if array.dtype != np.float64 or array.min() < 0 or array.max() > 255 or np.signbit(array).any():
         return array
     small = array.astype(np.uint8)
     return small if np.array_equal(small, array) else array
 
 
-_KEPT_DATASETS = 4  # a process works on few datasets. Each may take hundreds of megabytes
+_KEPT_DATASETS = 4  # a process uses few datasets, and each may take hundreds of megabytes
 
 
 @dataclass(frozen=True)
 class PreparedDataset:
-    """A dataset that was found and verified; small, plain, and enough to load it in another process.
+    """A dataset that was found and verified: small, plain, and sufficient to load it in another process.
 
     Attributes:
         name: the dataset's name.
         task: `regression` or `classification`.
         rows: number of rows N that `load` will return.
-        content_hash: the content that `load` will insist on.
-        stand_in: True when generated data take the place of a missing dataset.
+        content_hash: the content that `load` requires.
+        stand_in: True if generated data replace a missing dataset.
         spec: the description as plain values.
-        paths: file name -> absolute path.
+        paths: absolute paths by file name.
         parsed: folder of the parsed arrays of a dataset with `cache: true`, otherwise None.
-        notes: what was decided when the user's own table was read, each a sentence.
-        warnings: what may be wrong with how it was read, each a sentence or two.
-        absent: why the dataset cannot be loaded, where its files are nowhere. Empty if they are.
+        notes: decisions made when the user's own table was read, each a sentence.
+        warnings: doubts about how it was read, each a sentence or two.
+        absent: reason why the dataset cannot be loaded if its files are missing. Otherwise empty.
     """
 
     name: str
@@ -234,18 +234,17 @@ def prepare(
     allow_absent: bool = False,
     default_task: Task = "regression",
 ) -> PreparedDataset:
-    """Find and verify what a dataset needs.
+    """Find and verify the files of a dataset.
 
-    Named datasets are not parsed, except that an optional file is read for its number of rows. A CSV is read
-    completely.
+    Named datasets are not parsed. Only an optional file is read for its number of rows. A CSV is read completely.
 
     Args:
         spec: the description.
         cache_dir: the folder of downloads.
-        allow_stand_in: replace a missing dataset by generated data, without trying to download it.
-        allow_absent: return a missing dataset that is not to be had as `absent`: what it is is known without its
-            files, and published records of it can be drawn.
-        default_task: the task of a CSV that states none, i.e. what the experiment is made for.
+        allow_stand_in: whether to replace a missing dataset by generated data, without trying to download it.
+        allow_absent: whether to return a missing dataset that cannot be downloaded as `absent`. Its description is
+            known without its files, and its published records can be drawn.
+        default_task: the task of a CSV that states none, i.e. the experiment's task.
 
     Raises:
         DataError: if a file is missing or changed, or the CSV is not usable as asked.
@@ -268,10 +267,10 @@ def prepare(
 
 
 def load(prepared: PreparedDataset) -> Dataset:
-    """Return the dataset. The tasks of one process that use the same one share it.
+    """Return the dataset. Tasks of one process share the same dataset.
 
     Raises:
-        DataError: if the content is no longer the one that was prepared, or the dataset is absent.
+        DataError: if the content has changed since it was prepared, or the dataset is absent.
     """
     if prepared.absent:
         raise DataError(prepared.absent, key="dataset")
@@ -279,7 +278,7 @@ def load(prepared: PreparedDataset) -> Dataset:
 
 
 def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
-    # Workers may run in another folder. The choices are stored as they were understood here.
+    # Workers may run in another folder. So the choices are stored as resolved here.
     dataset, resolved = read_resolved(replace(spec, task=spec.task or default_task))
     plain = {**to_plain(resolved), "path": str(typed_path(resolved.path).absolute())}
     if resolved.new is not None:
@@ -292,7 +291,7 @@ def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
 
 
 def _without_absent(spec: DatasetSpec, paths: Mapping[str, str]) -> DatasetSpec:
-    """Return the spec with the files that are used, its note naming the optional ones that are not used."""
+    """Return the spec with the used files. Its note names the optional ones that are not used."""
     absent = [file.name for file in spec.files if file.name not in paths]
     if not absent:
         return spec
@@ -303,7 +302,7 @@ def _without_absent(spec: DatasetSpec, paths: Mapping[str, str]) -> DatasetSpec:
 def _prepared(spec: DatasetSpec, paths: Mapping[str, str], cache_dir: Path) -> PreparedDataset:
     parsed = str(parsed_folder(cache_dir, content_hash(spec)).absolute()) if spec.cache else None
     prepared = _described(spec, paths, parsed)
-    if any(file.optional for file in spec.files):  # `rows` of the description does not count it
+    if any(file.optional for file in spec.files):  # the description's `rows` do not count it
         prepared = replace(prepared, rows=len(load(prepared).X))
     return prepared
 
@@ -314,7 +313,7 @@ def _described(spec: DatasetSpec, paths: Mapping[str, str], parsed: str | None) 
 
 
 def _is_missing(spec: DatasetSpec, cache_dir: Path) -> bool:
-    """Return whether a needed file is nowhere. A changed file is an error also where stand-ins are allowed."""
+    """Return whether a needed file is missing. A changed file is an error even if stand-ins are allowed."""
     states = check(spec, cache_dir)
     for state in states:
         if state.state == "changed":

@@ -1,4 +1,4 @@
-"""Schemas of conf/dataset/*.yaml: what is known of a dataset before it is read, and the hash that represents it."""
+"""Schemas of conf/dataset/*.yaml: the description of a dataset before it is read, and its content hash."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.errors import DataError, unknown
 
-MISSING: Any = "???"  # OmegaConf's mark of a mandatory value. Written out so that listing needs no OmegaConf
+MISSING: Any = "???"  # OmegaConf's mark of a mandatory value, written out: listing needs no OmegaConf
 
 CSV_OPTIONS = (
     "path", "target", "inputs", "ignore", "task", "separator", "decimal", "thousands", "missing", "skip_rows",
@@ -39,11 +39,11 @@ class FileSpec:
         name: file name inside the dataset's folder, as the canonical source calls it.
         sha256: SHA-256 of the file as the URLs serve it.
         urls: addresses to download it from, tried in this order.
-        uncompressed_sha256: SHA-256 of the content when the canonical file is itself compressed.
-        git_blob_sha1: name of the file as a git object, i.e. SHA-1 of `blob SIZE\0` and the content. The file is
-            verified by it when no SHA-256 is known.
-        optional: the dataset is usable without it. It is used when it is there, downloaded only together with
-            others, and the content hash tells whether it was used.
+        uncompressed_sha256: SHA-256 of the content if the canonical file is itself compressed.
+        git_blob_sha1: name of the file as a git object, i.e. SHA-1 of `blob SIZE\0` and the content. It verifies the
+            file if no SHA-256 is known.
+        optional: whether the dataset is usable without it. If it exists it is used. It is downloaded only together with
+            others. The content hash shows whether it was used.
     """
 
     name: str = MISSING
@@ -78,13 +78,13 @@ class DatasetSpec:
         n_targets: number of targets P.
         n_classes: number of classes C (classification).
         files: the files it is read from. Empty for embedded data.
-        files_from: another dataset whose files and folder it shares, in place of `files`.
-        folder: the sub-folder its files are looked for in. None: the dataset's name.
+        files_from: another dataset. This one shares its files and folder, in place of `files`.
+        folder: the sub-folder of its files. None: the dataset's name.
         variant: name of one of the loader's preparations. The loader lists them.
         version: number of the preparation. Raised when the loader's numbers change, and part of the content hash.
         cache: keep the parsed arrays on disk, because parsing takes long.
         test_rows: number of rows of the test part it comes with (its last rows). None: it has no fixed split.
-        target_names: names of the targets, if the stand-in needs them, too. Empty: the loader knows them.
+        target_names: names of the targets, if the stand-in also needs them. Empty: the loader has them.
         content_sha256: SHA-256 of the float64 arrays of an embedded dataset.
         embedded: needs no network and no file.
         licence: licence as stated by the source.
@@ -199,10 +199,10 @@ class CsvSpec:
 
 
 def csv_value(key: str, text: Any) -> Any:
-    """Return the value of `dataset.KEY=TEXT` as `CsvSpec` takes it. `null` is what the file says.
+    """Return the value of `dataset.KEY=TEXT` for `CsvSpec`. `null` gives the file's value.
 
     Raises:
-        DataError: if it must be a number, or true or false, and is not.
+        DataError: if it must be a number, or true or false, and is not one.
     """
     if not isinstance(text, str):
         return text
@@ -241,14 +241,14 @@ def to_plain(spec: Spec) -> dict[str, Any]:
 
 
 def from_plain(values: Mapping[str, Any], where: str = "dataset") -> Spec:
-    """Build the spec from plain values. `loader: csv` makes a CsvSpec.
+    """Return the spec of plain values. `loader: csv` gives a CsvSpec.
 
     Args:
         values: the content of a conf/dataset file.
         where: name of the source for error messages.
 
     Raises:
-        DataError: on an unknown key, or one that is needed and absent.
+        DataError: for an unknown key, or if a needed key is absent.
     """
     kind = CsvSpec if values.get("loader") == "csv" else DatasetSpec
     given = dict(values)
@@ -264,7 +264,7 @@ def _build(kind: Any, values: Mapping[str, Any], where: str) -> Any:
         if key not in allowed:
             raise DataError(str(unknown(f"{where}.{key}: unknown key", key, allowed)), key)
     spec = kind(**values)
-    if kind is not CsvSpec:  # the user's part of a CsvSpec may still be open. Its loader requests it
+    if kind is not CsvSpec:  # the user's part of a CsvSpec may be incomplete. Its loader checks that
         absent = [name for name in allowed if getattr(spec, name) == MISSING]
         if absent:
             raise DataError(f"{where}: missing {', '.join(absent)}", key=absent[0])
@@ -279,7 +279,7 @@ STAND_IN_PREFIX = "stand-in-"
 def content_hash(spec: DatasetSpec) -> str:
     """Return the hash of a named dataset's content. The spec fixes it, since every file is verified.
 
-    Optional files count when the spec lists them: `prepare` leaves out those that are not there.
+    Optional files count if the spec lists them: `prepare` leaves out missing ones.
     """
     parts = [[file.name, file.expected] for file in spec.files]
     preparation = [] if spec.variant is None and spec.version == 1 else [[spec.variant, spec.version]]

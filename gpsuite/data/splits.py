@@ -38,16 +38,17 @@ def train_test_indices(n: int, test_share: float, random_state: int) -> tuple[In
 
 
 def set_aside(data: Dataset, rows: IntArray, count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Return the places of test and training rows among some rows of a table.
+    """Return the positions of test and training rows among some rows of a table.
 
-    At random. Of rows in order of time, the last are the test rows. Of rows that belong together by groups, one at
-    random of each of some groups, with as large a share of the groups. No training row belongs to them.
+    They are random. If the rows are in order of time, the last rows are the test rows. If rows belong to groups, some
+    groups are drawn, with the same share of all groups. One random row of each is a test row. No training row belongs
+    to these groups.
 
     Args:
         data: the table.
         rows: row numbers, increasing.
         count: number of test rows.
-        rng: draws.
+        rng: source of randomness.
     """
     order = rng.permutation(len(rows))
     if data.clusters is None:
@@ -75,14 +76,14 @@ def without_copies(train: IntArray, test: IntArray, groups: IntArray | None) -> 
 
 @dataclass(frozen=True, eq=False)
 class DifferentRows:
-    """Those of some rows that repeat no earlier row of the table.
+    """The rows of a selection that repeat no earlier row of the table.
 
-    Whether a row's first copy is among them does not depend on how often it is repeated: if a row is one draw stored
-    several times, they are a random part of all draws.
+    Whether a row's first copy is in the selection does not depend on its number of copies. So if a row is one draw
+    stored several times, these rows are a random part of all draws.
 
     Attributes:
-        places: their positions in the rows, [m].
-        seen: whether other rows, which learnt from them, hold a copy, [m].
+        places: positions of these rows in the selection, [m].
+        seen: whether the other rows, which the model learnt from, contain a copy, [m].
     """
 
     places: IntArray
@@ -90,11 +91,11 @@ class DifferentRows:
 
     @classmethod
     def of(cls, rows: IntArray, others: IntArray, groups: IntArray | None) -> DifferentRows | None:
-        """Return them. None if every row is different and none is among the others.
+        """Return the different rows. None if every row is different and none is among the others.
 
         Args:
             rows: row numbers.
-            others: numbers of the rows that must not have been the same.
+            others: numbers of the rows that must not contain a copy.
             groups: `Dataset.groups`, the number of the first row that equals each row, [N], or None.
         """
         if groups is None:
@@ -105,7 +106,7 @@ class DifferentRows:
 
     @classmethod
     def every(cls, count: int) -> DifferentRows:
-        """Return them where `of` gives None."""
+        """Return all rows, for the case that `of` returns None."""
         return cls(np.arange(count), np.zeros(count, dtype=bool))
 
 
@@ -131,7 +132,7 @@ class Standardiser:
         if rows.ndim != 2 or rows.shape[0] == 0:
             raise ValueError(f"rows must be a matrix with at least one row. Its shape is {rows.shape}")
         scale = rows.std(axis=0)
-        # rounding may leave a constant column with a tiny deviation. Dividing by it would make data of it
+        # rounding may leave a constant column with a tiny deviation. Dividing by it would turn rounding into data
         constant = (rows.max(axis=0) == rows.min(axis=0)) | (scale == 0.0)
         return cls(mean=rows.mean(axis=0), scale=np.where(constant, 1.0, scale))
 
@@ -145,9 +146,9 @@ class Standardiser:
 
 
 def fit_standardiser(rows: FloatArray, train: IntArray, scaling: str) -> Standardiser:
-    """Return the Standardiser fitted on all rows or on the training rows only.
+    """Return the Standardiser fitted on all rows or only on the training rows.
 
-    Reeb et al. 2018 scale with all rows before the split (`all`). `train` lets nothing of the test rows leak.
+    Reeb et al. 2018 scale with all rows before the split (`all`). With `train` nothing leaks from the test rows.
 
     Args:
         rows: inputs or targets, [N, D].

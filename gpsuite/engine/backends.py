@@ -26,17 +26,17 @@ from gpsuite.experiments.base import Record, Task
 
 Group = Sequence[Task[object]]
 
-IDLE_SECONDS = 600  # a worker without tasks for this long ends. Importing TensorFlow again costs seconds
+IDLE_SECONDS = 600  # a worker without tasks for this long ends. Importing TensorFlow again takes seconds
 LOOK_SECONDS = 1.0  # a pool's workers may have become more
-DEATHS_ALLOWED = 2  # a group is queued again this often after its worker died
+DEATHS_ALLOWED = 2  # number of times that a group is queued again after its worker died
 
 
 class WorkerDiedError(BrokenExecutor):
-    """A worker died that ran one group. No other group is suspect."""
+    """Raised if a worker died while it ran one group. No other group is suspect."""
 
 
 class WorkerPool(Protocol):
-    """Worker processes behind one `submit`. Whoever offers this can run tasks (loky here, a cluster's client)."""
+    """Interface of worker processes that run tasks (loky here, or a cluster's client)."""
 
     @property
     def workers(self) -> int:
@@ -44,7 +44,7 @@ class WorkerPool(Protocol):
         ...
 
     def submit(self, run: Callable[..., list[Record]], *arguments: Any) -> Future[list[Record]]:
-        """Start `run(*arguments)` in a worker. The future raises `BrokenExecutor` when that worker dies."""
+        """Start `run(*arguments)` in a worker. The future raises `BrokenExecutor` if that worker dies."""
         ...
 
     def close(self) -> None:
@@ -57,13 +57,13 @@ class LokyPool:
 
     Args:
         workers: number of processes.
-        threads: BLAS and TensorFlow threads of each.
-        environment: more variables for them.
+        threads: BLAS and TensorFlow threads of each process.
+        environment: more environment variables for the processes.
     """
 
     def __init__(self, workers: int, threads: int, environment: Mapping[str, str] | None = None) -> None:
         self.workers = workers
-        # TensorFlow's import adds 0.6 GB after the first task, which loky would treat as a leak
+        # TensorFlow's import adds 0.6 GB after the first task. loky would treat this as a leak
         leak = {"LOKY_MAX_MEMORY_LEAK_SIZE": "4e9"}
         side_by_side = {WORKERS: str(workers)}
         self._environment = {**thread_environment(threads), **leak, **side_by_side, **(environment or {})}
@@ -83,7 +83,7 @@ class LokyPool:
         """Start `run(*arguments)` in a worker, replacing a broken pool first."""
         try:
             future: Future[list[Record]] = self._executor().submit(run, *arguments)
-        except BrokenExecutor:  # it broke between the look and the call: the next look starts a new one
+        except BrokenExecutor:  # it broke between the check and the call: the next check starts a new pool
             future = self._executor().submit(run, *arguments)
         return future
 
@@ -100,11 +100,11 @@ class _Attempt:
 
 @dataclass(frozen=True)
 class Local:
-    """State that workers on this machine share with their parent: they store records themselves, as tasks end.
+    """State that workers on this machine share with their parent. The workers store records when tasks end.
 
     Attributes:
-        began: when the command began, by `time.monotonic`, from which each worker's first task counts.
-        force: whether what is stored is computed again.
+        began: start of the command by `time.monotonic`. Each worker's first task counts from there.
+        force: whether to compute stored records again.
     """
 
     progress: ProgressFolder
@@ -113,7 +113,7 @@ class Local:
     force: bool = False
 
     def stored(self) -> Iterator[Record]:
-        """Yield the records that were stored since the last look."""
+        """Yield the records stored since the last call."""
         for key in self.progress.ended():
             if (record := self.store.get(key)) is not None:
                 yield record
@@ -136,11 +136,10 @@ def run_serial(
 def run_pool(groups: Sequence[Group], pool: WorkerPool, threads: int, local: Local | None = None) -> Iterator[Record]:
     """Run groups in a pool and yield their records, in any order.
 
-    Local workers store each record as its task ends. It is yielded then. Other workers return a group's together.
-
-    When a worker dies, every group in flight is suspect, unless the pool knows which one died with it. Suspects run
-    again one at a time, without their stored tasks, so that only the task that kills its worker keeps failing. After
-    `DEATHS_ALLOWED` repetitions it gets status error.
+    Local workers store each record when its task ends. It is then yielded. Other workers return the records of a group
+    together. If a worker dies, every running group is suspect, unless the pool knows which group the worker ran.
+    Suspects run again one at a time, without their stored tasks. So only a task that kills its worker keeps failing.
+    After `DEATHS_ALLOWED` repetitions it gets status error.
     """
     queue = deque(_Attempt(tasks) for tasks in groups)
     suspects: deque[_Attempt] = deque()
@@ -178,9 +177,10 @@ def _submit(pool: WorkerPool, tasks: Group, threads: int, local: Local | None) -
 
 
 def _after_death(attempt: _Attempt, ended: Collection[str], *, known: bool) -> tuple[list[_Attempt], list[Record]]:
-    """Return what of a group runs again after its worker died, and the error record of a task that is given up.
+    """Return the parts of a group that run again after its worker died, and the error record of an abandoned task.
 
-    If it is `known` which tasks ended, the first of the others was running. Otherwise each must run without the others.
+    If it is `known` which tasks ended, the first of the others was running. Otherwise each task must run without the
+    others.
     """
     left = [task for task in attempt.tasks if task_key(task) not in ended]
     if not left:
@@ -199,6 +199,6 @@ def _next_attempts(queue: deque[_Attempt], suspects: deque[_Attempt], flying: in
         if not flying:
             yield suspects.popleft()
         return
-    while queue and flying <= workers:  # one more than the workers, so that none waits for the parent
+    while queue and flying <= workers:  # one more than the workers: no worker waits for the parent
         flying += 1
         yield queue.popleft()

@@ -1,11 +1,11 @@
-"""Groups of tasks on the workers of a Dask scheduler that is running already (`parallel=dask`).
+"""Groups of tasks on the workers of a running Dask scheduler (`parallel=dask`).
 
-Workers read data files from the paths that planning found: the cluster needs the same files at the same paths. Records
-come back to this process. Only it writes results.
+Workers read data files from the paths that planning found. So the cluster needs the same files at the same paths.
+Records return to this process. Only it writes results.
 
-A group is sent to one named worker, and a worker process gets one group at a time regardless of its number of threads:
-BLAS and TensorFlow settings belong to the process. So Dask does not move or repeat a group (unless a nanny restarts
-the worker under the same address). When a worker is gone, only its group failed, and `run_pool` decides what follows.
+A group is sent to one named worker. A worker process gets one group at a time regardless of its number of threads: BLAS
+and TensorFlow settings are per process. So Dask does not move or repeat a group (unless a nanny restarts the worker
+under the same address). If a worker disappears, only its group failed. `run_pool` decides what follows.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from gpsuite.errors import UserError
 from gpsuite.text import visible
 
 KEY = "parallel.address"
-CONNECT_SECONDS = 5.0  # for the scheduler, and again for its first worker
-FETCH_SECONDS = 30.0  # for one result. One that was lost with its worker never comes
-LOOK_SECONDS = 1.0  # between looks at which workers there are
-WORKERLESS_SECONDS = 300.0  # until the run gives up. Nannies and job queues replace dead workers in that time
+CONNECT_SECONDS = 5.0  # longest wait for the scheduler, and then for its first worker
+FETCH_SECONDS = 30.0  # longest wait for a result. A result lost with its worker never comes
+LOOK_SECONDS = 1.0  # time between checks of the workers
+WORKERLESS_SECONDS = 300.0  # without workers the run ends then. Nannies replace dead workers sooner
 
-# what decides the numbers of a task
+# packages that decide the numbers of a task
 DECISIVE = ("gpsuite", "numpy", "scipy", "scikit-learn", "gpflow", "tensorflow", "tensorflow-probability")
 TENSORFLOW_THREADS = "threads of the TensorFlow it has loaded"
 
@@ -46,17 +46,17 @@ class _Job:
 
 
 class DaskPool:
-    """The workers of an existing Dask scheduler, also those that join later.
+    """The workers of an existing Dask scheduler, including those that join later.
 
-    One thread of this process talks to the scheduler. `submit` only hands over to it.
+    One thread of this process communicates with the scheduler. `submit` only passes work to this thread.
 
     Args:
-        address: the scheduler's, such as `tcp://host:8786`.
+        address: the scheduler's address, such as `tcp://host:8786`.
         threads: BLAS and TensorFlow threads per task.
         most: number of workers to use, or None for all.
 
     Raises:
-        UserError: if distributed is missing, nobody answers at the address, no worker is there, or a worker has other
+        UserError: if distributed is missing, nobody answers at the address, there is no worker, or a worker has other
             versions than this process.
     """
 
@@ -64,10 +64,10 @@ class DaskPool:
         self._address, self._threads, self._most = address, threads, most
         self._client = connect(address)
         self._waiting: deque[_Job] = deque()
-        self._flying: dict[str, tuple[_Job, Any]] = {}  # worker -> its job and Dask's future
+        self._flying: dict[str, tuple[_Job, Any]] = {}  # job and Dask's future by worker
         self._workers: frozenset[str] = frozenset()
         self._refused: frozenset[str] = frozenset()
-        self._paused: frozenset[str] = frozenset()  # short of memory or about to retire: they start nothing
+        self._paused: frozenset[str] = frozenset()  # workers short of memory or about to retire: they start no groups
         self._staffed = self._looked = time.monotonic()
         self._failure: BaseException | None = None
         self._closed = False
@@ -97,18 +97,18 @@ class DaskPool:
         return job.future
 
     def close(self) -> None:
-        """Disconnect. The scheduler forgets waiting groups, results of running ones are lost. The workers stay."""
+        """Disconnect: the scheduler drops waiting groups and results of running ones. The workers remain."""
         self._closed = True
         self._wake.set()
         self._thread.join(FETCH_SECONDS)
         self._disconnect()
 
     def _disconnect(self) -> None:
-        with contextlib.suppress(Exception):  # the scheduler may be gone already
+        with contextlib.suppress(Exception):  # the scheduler may already have ended
             self._client.close(timeout=CONNECT_SECONDS)
 
     def _meet_scheduler(self) -> None:
-        # it unpickles the tasks that it passes on
+        # the scheduler unpickles the tasks that it passes on
         inspect = _inspection(("gpsuite",))
         text = _difference(inspect(), self._client.run_on_scheduler(inspect))
         if text:
@@ -135,7 +135,7 @@ class DaskPool:
                     self._collect()
                     self._look()
                     self._hand_out()
-                except BaseException as error:  # on any error, nobody may wait for ever
+                except BaseException as error:  # after any error no future may wait for ever
                     self._failure = self._explained(error)
             if self._failure is not None:
                 self._fail_all(self._failure)
@@ -143,7 +143,7 @@ class DaskPool:
     def _collect(self) -> None:
         for worker, (job, remote) in list(self._flying.items()):
             if remote.status == "finished":
-                with contextlib.suppress(TimeoutError):  # the next look tells whether its worker still lives
+                with contextlib.suppress(TimeoutError):  # the next check shows whether its worker is still running
                     result = remote.result(timeout=FETCH_SECONDS)
                     del self._flying[worker]
                     job.future.set_result(result)
@@ -186,14 +186,14 @@ class DaskPool:
             remote.add_done_callback(lambda _: self._wake.set())
 
     def _present(self) -> dict[str, str]:
-        """Return address -> state of the scheduler's workers. An OSError if it does not answer."""
+        """Return the state of the scheduler's workers by address. Raise OSError if it does not answer."""
         if self._client.status != "running":
             raise ConnectionError(f"the client is {self._client.status}")
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
         return {address: worker["status"] for address, worker in workers.items()}
 
     def _judged(self, workers: Iterable[str]) -> tuple[frozenset[str], dict[str, str]]:
-        """Return the workers that may be used, and how those that may not differ. Without an answer, neither."""
+        """Return the usable workers, and how the others differ. A worker that does not answer is in neither."""
         chosen = list(workers)
         if not chosen:
             return frozenset(), {}
@@ -205,7 +205,7 @@ class DaskPool:
         return frozenset(texts.keys() - wrong.keys()), wrong
 
     def _explained(self, error: BaseException) -> BaseException:
-        # a lost scheduler is a circumstance, not a defect
+        # a lost scheduler is not an error of the program
         if isinstance(error, UserError | KeyboardInterrupt):
             return error
         if isinstance(error, OSError) or self._client.status != "running":
@@ -218,19 +218,19 @@ class DaskPool:
     def _fail_all(self, failure: BaseException) -> None:
         jobs = [job for job, _ in self._flying.values()]
         self._flying.clear()
-        while self._waiting:  # one by one: `submit` may add to them meanwhile
+        while self._waiting:  # one by one: `submit` may add more in the meantime
             jobs.append(self._waiting.popleft())
         for job in jobs:
             job.future.set_exception(failure)
 
 
 def connect(address: str) -> Any:
-    """Return a client of the scheduler. A UserError if distributed is not installed, or nobody answers in seconds."""
+    """Return a client of the scheduler. Raise UserError if distributed is missing, or nobody answers in time."""
     try:
         from distributed import Client
     except ImportError as error:
         raise UserError("parallel=dask needs the extra: pip install 'gpsuite[cluster]'", key="parallel") from error
-    for name in ("distributed", "distributed.client"):  # long on lost connections. We say it in a line
+    for name in ("distributed", "distributed.client"):  # its messages on lost connections are long. Ours is one line
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
@@ -240,7 +240,7 @@ def connect(address: str) -> Any:
 
 
 def _inspection(names: tuple[str, ...]) -> Callable[[], dict[str, str]]:
-    """Return a function that tells versions; nested, it is sent by value and works where gpsuite is missing."""
+    """Return a function that returns versions. It is nested: sent by value, it also works without gpsuite there."""
     label = TENSORFLOW_THREADS
 
     def inspect() -> dict[str, str]:
@@ -254,7 +254,7 @@ def _inspection(names: tuple[str, ...]) -> Callable[[], dict[str, str]]:
             except PackageNotFoundError:
                 found[name] = "not installed"
         config = getattr(sys.modules.get("tensorflow"), "config", None)
-        if config is not None:  # its threads cannot be changed any more
+        if config is not None:  # its number of threads can no longer be changed
             found[label] = str(config.threading.get_intra_op_parallelism_threads())
         return found
 

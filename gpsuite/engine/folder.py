@@ -1,4 +1,4 @@
-"""One run's folder: its place, its lock, the files in it, and its records packed for publication."""
+"""The folder of a run: its path, its lock, its files, and its records packed for publication."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from gpsuite.text import visible
 from gpsuite.untrusted import guard_links, refuse_links
 
 PLAN, RUN, CONFIG, RECORDS = "plan.json", "run.json", "config.yaml", "records.csv"
-# a science key whose values statistics carry in their names: a run without one of the datasets has fewer statistics,
-# but those it has are the shipped experiment's
+# science keys with values in the names of statistics. A run without one of the datasets has fewer statistics, but the
+# others are the same as in the shipped experiment
 NAMED = ("datasets",)
-# folder -> what the names of one figure's or table's files end in
+# endings of the files of a figure or table, by folder
 ENDINGS_OF = {"figures": (".png", ".pdf", ".csv"), "tables": (".csv", ".md", ".tex")}
-# how a task ended that did not end well, in words
+# words for the bad ends of tasks
 ENDINGS = {
     BUDGET: "ended with their budget",
     DIVERGED: "diverged",
@@ -56,13 +56,13 @@ ENDINGS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """Statements about a run besides its files.
+    """Statements about a run, in addition to its files.
 
     Attributes:
-        notes: what limits its tables and figures.
-        not_comparable: why it must not be compared with the paper, or empty.
-        answer: for the user when the run ends.
-        warnings: for the user, with the answer.
+        notes: limitations of its tables and figures.
+        not_comparable: reason why it must not be compared with the paper, or empty.
+        answer: answer for the user at the end of the run.
+        warnings: warnings for the user, with the answer.
     """
 
     notes: Sequence[str]
@@ -78,7 +78,7 @@ def run_folder(results_dir: Path, experiment: str, scale: str, tag: str | None) 
 
 @contextmanager
 def locked(folder: Path, *, wait: bool) -> Iterator[None]:
-    """Hold the folder's lock. The system frees it when this process ends, however it ends.
+    """Hold the folder's lock. The system releases it when this process ends, for any reason.
 
     Raises:
         ResultsError: if another run holds it and `wait` is false, the folder cannot be written, or a link in it leads
@@ -107,7 +107,7 @@ def locked(folder: Path, *, wait: bool) -> Iterator[None]:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return a JSON object, or None when the file is absent or damaged."""
+    """Return a JSON object, or None if the file is absent or damaged."""
     try:
         return read_mapping(path)
     except ResultsError:
@@ -138,9 +138,9 @@ def write_records(folder: Path, records: Sequence[Record]) -> None:
 
 
 def copy_arrays(folder: Path, records: Sequence[Record], store: RecordStore) -> None:
-    """Put a copy of every record's npz into artifacts/: what the user does to it there does not reach the record.
+    """Copy every record's npz into artifacts/: the user's changes there do not affect the record.
 
-    Published records have none. Copies of an earlier plan are removed. Files that are not ours stay.
+    Published records have no copies. Copies of an earlier plan are removed. Other files are kept.
 
     Raises:
         ResultsError: if a record cannot be read, or a copy not be written.
@@ -160,7 +160,7 @@ def copy_arrays(folder: Path, records: Sequence[Record], store: RecordStore) -> 
 
 
 def _is_copy(path: Path, source: Path, content: bytes) -> bool:
-    """Return whether a file that is no link to the source has this content."""
+    """Return whether a file has this content and is not a link to the source."""
     try:
         return not path.is_symlink() and not path.samefile(source) and read_bytes(path) == content
     except OSError:
@@ -171,7 +171,7 @@ def pack_run(experiment: str, plan: Path, results_dir: Path) -> bytes:
     """Return the archive of the records of a run's plan.json, with the arrays that its experiment publishes.
 
     Raises:
-        ResultsError: if the plan is missing or damaged, or a record is missing: what is published must be whole.
+        ResultsError: if the plan is missing or damaged, or a record is missing: a publication must be complete.
     """
     planned = read_plan(plan)
     if planned is None:
@@ -206,7 +206,7 @@ def write_results(
     parts: Mapping[str, str],
     below_paper: str,
 ) -> Summary:
-    """Write tables, figures, statistics and the comparison, which has no rows if the run must not be compared."""
+    """Write tables, figures, statistics and the comparison. It has no rows if the run must not be compared."""
     below = [below_paper] if below_paper else []
     notes = [*parts.values(), *below, *limitations(request, records)]
     why_not = not_comparable(request, records, [key for key in changed if key not in parts])
@@ -228,7 +228,7 @@ def write_results(
 
 
 def _clear_earlier(report: Report[object]) -> None:
-    """Remove the figures and tables that an earlier summary wrote and this one did not: those of another name now."""
+    """Remove figures and tables of an earlier summary that this one did not write: their names have changed."""
     for folder, endings in ENDINGS_OF.items():
         names = [name.partition("/")[2] for name in report.written if name.startswith(f"{folder}/")]
         files = [f"{name}{ending}" for name in names for ending in endings]
@@ -237,7 +237,7 @@ def _clear_earlier(report: Report[object]) -> None:
 
 
 def limitations(request: Request[object], records: Sequence[Record]) -> list[str]:
-    """Return what a reader of the figures must know: stand-in data, smoke scale, tasks that did not end well."""
+    """Return the limitations for readers of the figures: stand-in data, smoke scale, tasks that did not end well."""
     notes = []
     made_up = [data.name for data in request.prepared if data.stand_in]
     if made_up:

@@ -1,4 +1,4 @@
-"""A task's key: the hash of only what decides its numbers."""
+"""A task's key: the hash of everything that decides its numbers and of no other values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpsuite.experiments.tasks import plain
 
 
 def canonical_json(value: object) -> str:
-    """Return JSON with sorted keys and no white space, so that equal values give equal text."""
+    """Return JSON with sorted keys and no white space: equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -20,7 +20,7 @@ def short_hash(value: object, length: int = 20) -> str:
 
 
 def task_key(task: Task[object]) -> str:
-    """Return the task's key: all that decides its numbers, of parameters, dataset content and method version."""
+    """Return the task's key: the hash of parameters, dataset content and method version, which decide its numbers."""
     content = task.dataset.content_hash if task.dataset is not None else None
     science = {
         "family": task.experiment.split("/")[0],

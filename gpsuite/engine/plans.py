@@ -1,4 +1,4 @@
-"""Options of a run, which change no number, and its plan: how many tasks it may have, and the content of plan.json."""
+"""Options of a run, which change no number, and its plan: limit of its tasks, and content of plan.json."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ MOST_TASKS = 100_000  # a plan of this size takes about 250 MB
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of how and where to run. They change no number. `RunSettings` describes the others.
+    """Options for the way and place of a run. They change no number. `RunSettings` describes the others.
 
     Attributes:
-        tag: part of the run folder's name when the settings differ from the shipped ones.
+        tag: part of the run folder's name if the settings differ from the shipped ones.
         named: whether the tag was chosen by the user (`run_name=`).
         science: hash of everything that decides the numbers.
         changed: the science keys that differ from the shipped experiment.
-        parts: changed key -> in words, if it is a part of the shipped setting.
-        workers: None for one per core (dask: all there are).
+        parts: changed keys that are a part of the shipped setting, in words.
+        workers: number of workers. None for one per core (dask: all).
         command: the words the user typed.
         meta: the experiment file's meta block.
-        began: time at which the command began, by `time.monotonic`. The first task's budget counts from there.
+        began: start of the command by `time.monotonic`. The first task's budget counts from there.
     """
 
     results_dir: Path
@@ -71,8 +71,8 @@ def plan_tasks(request: Request[object], changed: Sequence[str], most: int = MOS
     """Return the tasks of a request.
 
     Raises:
-        UserError: as soon as there are more than `most`, or the memory is full. It names the largest of the
-            settings that are `changed` from the shipped experiment.
+        UserError: as soon as there are more than `most`, or the memory is full. It names the largest setting among
+            those `changed` from the shipped experiment.
     """
     try:
         with at_most(min(most, MOST_TASKS)):
@@ -90,17 +90,17 @@ def plan_tasks(request: Request[object], changed: Sequence[str], most: int = MOS
 
 
 def with_data_of(request: Request[object], tasks: Sequence[Task[object]]) -> Request[object]:
-    """Return the request with the other datasets that its tasks work on, so that run.json and figures name them."""
+    """Return the request with the other datasets that its tasks use: run.json and figures then name them."""
     used = {task.dataset.content_hash: task.dataset for task in tasks if task.dataset is not None}
     known = {data.content_hash for data in request.prepared}
     return replace(request, further=tuple(data for key, data in used.items() if key not in known))
 
 
 def read_plan(path: Path) -> StoredPlan | None:
-    """Return what a plan.json says, or None when there is none.
+    """Return the content of a plan.json, or None if there is none.
 
     Raises:
-        ResultsError: naming the file, when it is not as a run writes it.
+        ResultsError: if a run would not write such a file. It names the file.
     """
     plan = read_mapping(path)
     if plan is None:

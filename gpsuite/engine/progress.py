@@ -1,7 +1,7 @@
 """Progress of running tasks: budgets report it, at most once a second, and a display on stderr shows it.
 
-Each worker process leaves a small file in a folder that the parent looks into. It is no part of the results: with a
-full or read-only disk progress comes late or not at all, and nothing else changes.
+Each worker process writes a small file in a folder that the parent reads. It is not part of the results. With a full or
+read-only disk progress is late or missing, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 REPORT_SECONDS = 1.0  # shorter tasks report nothing
-LINE_SECONDS = 10.0  # off a terminal, successes are reported at most this often
-RUNNING_SECONDS = 60.0  # and each running task this often
-LAST_SECONDS = 1.0  # of work: less than this is not counted down
+LINE_SECONDS = 10.0  # shortest time between reports of successes, if there is no terminal
+RUNNING_SECONDS = 60.0  # shortest time between reports of a running task
+LAST_SECONDS = 1.0  # remaining work below this is not counted down
 FOLDER = ".running"
-ENDED = ".ended"  # of the files that say which records are stored
+ENDED = ".ended"  # ending of the files that name stored records
 
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """Progress of a task: its label, the share of its budget that is spent, and both in words."""
+    """Progress of a task: its label, the spent share of its budget, and both in words."""
 
     label: str
     share: float
     text: str
 
 
-Send = Callable[[TaskProgress | None], None]  # None: the task ended
+Send = Callable[[TaskProgress | None], None]  # None if the task ended
 
 
 class Reporter:
-    """Follows the budgets of one task after the other. An OSError of `send` is ignored."""
+    """Follows the budgets of tasks in sequence. An OSError of `send` is ignored."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -58,12 +58,12 @@ class Reporter:
         self._label, self._next, self._sent = label, time.monotonic() + REPORT_SECONDS, False
 
     def observe(self, budget: Budget) -> None:
-        """Report what the budget has spent, when it is time."""
+        """Report the spent budget, if the report is due."""
         now = time.monotonic()
         if now < self._next:
             return
         self._next, self._sent = now + REPORT_SECONDS, True
-        with contextlib.suppress(OSError):  # a task must not fail because nobody can read its progress
+        with contextlib.suppress(OSError):  # a task must not fail because its progress cannot be written
             self._send(TaskProgress(self._label, budget.share, spending(budget)))
 
     def end(self) -> None:
@@ -74,7 +74,7 @@ class Reporter:
 
 
 def spending(budget: Budget) -> str:
-    """Return in words what a budget has spent, and the best objective value if one is known."""
+    """Return the spent budget in words, and the best objective value if known."""
     kinds = (("evaluations", budget.spent_evaluations, budget.evaluations), ("boxes", budget.spent_boxes, budget.boxes))
     parts = [
         f"{spent} {kind}" if allowed is None else f"{spent} of {allowed} {kind}"
@@ -98,14 +98,14 @@ def send_to_file(folder: Path) -> Send:
         folder.mkdir(exist_ok=True)
         fresh = path.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(report)), encoding="utf-8")
-        os.replace(fresh, path)  # complete or not there. Not worth the disk's confirmation
+        os.replace(fresh, path)  # the file is complete or missing. No need to wait for the disk
 
     return send
 
 
 def tell_ended(folder: Path, key: str) -> None:
     """Report that the record of a task is stored."""
-    with contextlib.suppress(OSError):  # the parent then learns it from the store
+    with contextlib.suppress(OSError):  # the parent then finds it in the store
         folder.mkdir(exist_ok=True)
         (folder / f"{key}{ENDED}").touch()
 
@@ -119,7 +119,7 @@ class ProgressFolder:
         self._looked = time.monotonic()
 
     def look(self) -> None:
-        """Show what the workers say, when it is time."""
+        """Show the workers' reports, if this is due."""
         now = time.monotonic()
         if now - self._looked >= REPORT_SECONDS:
             self._looked = now
@@ -129,12 +129,12 @@ class ProgressFolder:
         """Return the latest reports, ordered by label."""
         reports = []
         for path in self.path.glob("*.json"):
-            with contextlib.suppress(OSError, ValueError, TypeError):  # just removed, or damaged
+            with contextlib.suppress(OSError, ValueError, TypeError):  # just removed or damaged
                 reports.append(TaskProgress(**json.loads(path.read_text(encoding="utf-8"))))
         return sorted(reports, key=lambda report: report.label)
 
     def ended(self) -> list[str]:
-        """Return the keys of records that were stored since the last look, in the order of the tasks' ends."""
+        """Return the keys of records stored since the last call, in the order of the tasks' ends."""
         told = []
         for path in self.path.glob(f"*{ENDED}"):
             with contextlib.suppress(OSError):
@@ -143,17 +143,17 @@ class ProgressFolder:
         return [key for _, key in sorted(told)]
 
     def forget(self) -> None:
-        """Remove all reports: dead workers cannot withdraw theirs, and the others report again."""
+        """Remove all reports: dead workers cannot remove theirs, and the others report again."""
         for path in self.path.glob("*.json"):
             path.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove the folder: at the end, and what a killed run left."""
+        """Remove the folder, at the end of a run and after a killed run."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 class _Tally:
-    """Tasks ended, running ones counted by their shares, and the time left at this pace."""
+    """Ended tasks, running tasks by their shares, and the remaining time at this pace."""
 
     def __init__(self, total: int) -> None:
         self.total, self.ended = total, 0
@@ -165,7 +165,7 @@ class _Tally:
         self._shares.pop(label, None)
 
     def follow(self, reports: Sequence[TaskProgress]) -> None:
-        # what is spent is not yet certified and stored
+        # a spent budget is not yet certified and stored
         self._shares = {report.label: min(report.share, 0.99) for report in reports}
 
     @property
@@ -196,19 +196,19 @@ class Progress:
         """Show that a task ended."""
 
     def running(self, reports: Sequence[TaskProgress]) -> None:
-        """Show how far the running tasks are. Those that are not named have not reported."""
+        """Show the progress of the running tasks. Tasks that are not named have not reported."""
 
 
 class LineProgress(Progress):
-    """Plain lines: the first, then one every few seconds, every failure, the last, one per minute of a long task."""
+    """Plain lines: the first, one every few seconds, every failure, the last, and one per minute of a long task."""
 
     def __init__(self, title: str, total: int) -> None:
         self._tally = _Tally(total)
         self._shown = time.monotonic()
-        self._told: dict[str, float] = {}  # running task -> when its last line was due
+        self._told: dict[str, float] = {}  # due time of the last line by running task
 
     def advance(self, record: Record) -> None:
-        """Print a line when it is time, when the task did not simply succeed, and at both ends."""
+        """Print a line if due, if the task did not simply succeed, and at both ends."""
         self._tally.end(record.label)
         now = time.monotonic()
         ends = self._tally.ended in (1, self._tally.total)
@@ -234,7 +234,7 @@ class LineProgress(Progress):
 
 
 class BarProgress(Progress):
-    """A rich progress bar with elapsed and remaining time, a line per running task. Failures scroll above it."""
+    """A rich progress bar with elapsed and remaining time, and a line per running task. Failures scroll above it."""
 
     def __init__(self, title: str, total: int) -> None:
         from rich.console import Console
@@ -248,7 +248,7 @@ class BarProgress(Progress):
         self._bar = RichProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            # not what is completed, which has fractions
+            # not the completed part, which has fractions
             TextColumn("{task.fields[ended]}/{task.total}", markup=False),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}", markup=False),
@@ -282,7 +282,7 @@ class BarProgress(Progress):
         from rich.console import Group
         from rich.text import Text
 
-        tally = self._tally  # at each look: the time left falls also while no task ends
+        tally = self._tally  # at each update: the remaining time also falls if no task ends
         self._bar.update(self._task, completed=tally.completed, ended=tally.ended, left=tally.left)
         running = [Text(visible(f"  {report.label}: {report.text}")) for report in self._running]
         lines = running or ([Text(self._last, style="dim")] if self._last else [])

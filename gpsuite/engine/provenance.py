@@ -32,9 +32,9 @@ PACKAGES = (
     "crepes",
 )
 
-# of a record's origin: what decides last bits
+# part of a record's origin that decides last bits
 ARITHMETIC = ("numpy", "scipy", "tensorflow", "processor", "openblas_coretype", "avx512")
-# what numpy leaves unused on request, so that it computes as on a processor without AVX-512
+# instructions that numpy can leave unused: then it computes as on a processor without AVX-512
 AVX512 = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL"
 _of_run: dict[str, str] = {}  # in a worker process
 
@@ -55,19 +55,19 @@ def versions() -> dict[str, str]:
 def git_state() -> Mapping[str, Any]:
     """Return commit and dirty flag of the checkout the package runs from. Nulls for an installed wheel.
 
-    Read once: what is committed while a process runs is not what it computes with.
+    They are read once: a running process does not use later commits.
     """
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return {"commit": None, "dirty": None}
     commit = _git(root, "rev-parse", "HEAD")
-    # only of what computes. Untracked files too, as a new one registers a method or is a setting
+    # only files that affect results. Untracked files too: a new one may register a method or be a setting
     changes = _git(root, "status", "--porcelain", "--untracked-files=all", "--", "gpsuite", "conf")
     return {"commit": commit, "dirty": bool(changes) if changes is not None else None}
 
 
 def machine() -> dict[str, Any]:
-    """Return what a timing depends on: processor, cores, memory, system, BLAS kernels."""
+    """Return the machine data that timings depend on: processor, cores, memory, system, BLAS kernels."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -78,7 +78,7 @@ def machine() -> dict[str, Any]:
 
 
 def state_commit(commit: str) -> None:
-    """Take the run's commit as this worker's: the checkout may have changed before the worker started."""
+    """Use the run's commit for this worker: the checkout may have changed before the worker started."""
     if _of_run.get("commit") != commit:
         _of_run["commit"] = commit
         origin.cache_clear()
@@ -86,7 +86,7 @@ def state_commit(commit: str) -> None:
 
 @cache
 def origin() -> dict[str, str]:
-    """Return what every record keeps of its computation: commit, versions, and `ARITHMETIC`."""
+    """Return the origin that every record stores: commit, versions, and `ARITHMETIC`."""
     git, found = git_state(), versions()
     commit = f"{str(git['commit'] or '')[:12]}{' with changes' if git['dirty'] else ''}"
     return {
@@ -99,7 +99,7 @@ def origin() -> dict[str, str]:
 
 
 def has_avx512() -> bool:
-    """Return whether the processor has AVX-512, as Linux says: BLAS and numpy's exp then differ in last bits."""
+    """Return whether the processor has AVX-512 according to Linux: BLAS and numpy's exp then differ in last bits."""
     try:
         return "avx512f" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -107,7 +107,7 @@ def has_avx512() -> bool:
 
 
 def same_arithmetic(origin_of: Mapping[str, str]) -> bool:
-    """Return whether a record was computed where last bits are the same as here. False if it does not say."""
+    """Return whether a record was computed with the same last bits as here. False if it does not state them."""
     here = origin()
     return all(origin_of.get(key) == here[key] for key in ARITHMETIC)
 
@@ -115,8 +115,8 @@ def same_arithmetic(origin_of: Mapping[str, str]) -> bool:
 def environment_of(origin_of: Mapping[str, str]) -> dict[str, str]:
     """Return the environment in which a process here has the last bits of BLAS and numpy of a record's origin.
 
-    Empty if this process has them already, or this processor cannot have them: AVX-512 can be left unused, not added.
-    An empty value: the variable is not set, for a record whose OpenBLAS chose its kernels itself.
+    It is empty if this process already has them, or this processor cannot have them: AVX-512 can be left unused, not
+    added. An empty value means that the variable is not set: the record's OpenBLAS chose its kernels itself.
     """
     here = origin()
     environment: dict[str, str] = {}
@@ -131,15 +131,15 @@ def environment_of(origin_of: Mapping[str, str]) -> dict[str, str]:
 
 
 def _kernels(origin_of: Mapping[str, str]) -> str:
-    """Return OpenBLAS' kernels at an origin. Empty if they were its own choice and that is not known."""
+    """Return OpenBLAS' kernels at an origin. Empty if OpenBLAS chose them and the choice is not known."""
     brand = "Zen" if "AMD" in origin_of.get("processor", "") else "Haswell"
     named = origin_of.get("openblas_coretype", "")
-    # it becomes an environment variable: a stranger's record may say anything
+    # it becomes an environment variable: a stranger's record may contain anything
     return named if re.fullmatch("[A-Za-z0-9]{1,20}", named) else brand if origin_of.get("avx512") == "no" else ""
 
 
 def dataset_provenance(request: Request[object]) -> dict[str, Any]:
-    """Return the keys `dataset`, null without exactly one, and `datasets` where tasks work on several."""
+    """Return the keys `dataset`, null unless there is exactly one, and `datasets` if tasks use several."""
     data = request.dataset
     several = request.datasets or request.further
     return {

@@ -1,4 +1,4 @@
-"""Published records drawn at random and computed again: equal bitwise, up to rounding, within a tolerance, or not."""
+"""Recomputation of random published records: equal bitwise, up to rounding, within a tolerance, or not."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from gpsuite.reporting.files import ARCHIVE, read_mapping
 from gpsuite.seeds import stream
 from gpsuite.text import visible
 
-NEGLIGIBLE = 1e-12  # absolute: what is left of numbers that are zero except for rounding
-# in the name of a metric or array: what the work took, so never compared
+NEGLIGIBLE = 1e-12  # absolute size of numbers that are zero except for rounding
+# words in the names of metrics and arrays on effort, which are not compared
 EFFORT = ("seconds", "evaluations")
-# Where searches end along flat directions: hyperparameters, by a word of their names, may differ by this much.
+# Ends of searches along flat directions: hyperparameters, by a word of their names, may differ by this much.
 FLAT, FLAT_TOLERANCE = ("lengthscale", "variance"), 0.1
-# Other results of such a search are compared relative to no less than this: a probability of 2e-4 is no scale for its
+# Other results of such a search are compared relative to at least this: a probability of 2e-4 is not a scale for its
 # difference, but a variance of 1e-6 is.
 LEAST = 0.01
-# Shares of test rows, and a bound on such a share from those rows, are whole rows apart: 3 of 4000 with the kernels of
+# Shares of test rows, and bounds on such a share from these rows, differ by whole rows: 3 of 4000 with the kernels of
 # another processor.
 SHARES, LEAST_SHARE = ("risk_test", "test_bound_bayes"), 0.1
 LEVELS = ("bitwise", "rounding", "tolerance", "not")
-# settings of a published command that decide no number: a recheck has its own
+# settings of a published command that decide no number. A recheck has its own
 RUN_ONLY = (
     "parallel",
     "output",
@@ -57,7 +57,7 @@ MOST_WORDS, LONGEST_WORD, LONGEST_REASON = 100, 1000, 200
 MOST_TASKS_PER_RECORD, MOST_TASKS_MORE = 10, 1000
 OUTDATED = "its method or its settings have changed since"
 
-# from a run's `key=value` words to what was requested
+# function of a run's `key=value` words that returns the request
 Reader = Callable[[Sequence[str]], tuple[Request[object], RunOptions]]
 RecheckVerdict = Literal["yes", "no", "another path", "not checked"]
 
@@ -67,9 +67,9 @@ class Agreement:
     """Agreement of a record computed here with the published one.
 
     Attributes:
-        counts: level of `LEVELS` -> how many numbers (metrics and array entries) agree at it and at no stricter one.
-        worst: the name that differs most, with both values if it is a single number. Empty if all are equal.
-        difference: its relative difference.
+        counts: number of metrics and array entries by the strictest level of `LEVELS` at which they agree.
+        worst: name with the largest difference, with both values if it is a single number. Empty if all are equal.
+        difference: relative difference of `worst`.
     """
 
     counts: Mapping[str, int]
@@ -86,10 +86,10 @@ def compare_records(published: Record, ours: Record, tolerance: float) -> Agreem
     """Compare a record computed here with the published one. `EFFORT` is left out.
 
     Args:
-        published: with the arrays that were published.
-        ours: computed here.
-        tolerance: largest relative difference that counts as agreement. Above `ROUNDING` it is that of searches along
-            flat directions, and `FLAT_TOLERANCE`, `LEAST` and `LEAST_SHARE` hold too.
+        published: published record with its published arrays.
+        ours: record computed here.
+        tolerance: largest relative difference that counts as agreement. Above `ROUNDING` it is for searches along flat
+            directions. Then `FLAT_TOLERANCE`, `LEAST` and `LEAST_SHARE` also apply.
     """
     counts = dict.fromkeys(LEVELS, 0)
     worst, largest = "", 0.0
@@ -122,7 +122,7 @@ def level(difference: float, tolerance: float) -> str:
 
 
 def _differences(published: Record, ours: Record, least: float) -> Iterator[tuple[str, int, float, str]]:
-    """Yield name, how many numbers, their largest relative difference, and both values of a single one."""
+    """Yield name, number of values, their largest relative difference, and both values of a single one."""
     yield ("status", 1, 0.0 if published.status == ours.status else math.inf, f" {published.status} / {ours.status}")
     for name in {**published.metrics, **ours.metrics}:
         if not any(word in name for word in EFFORT):
@@ -140,8 +140,8 @@ def _differences(published: Record, ours: Record, least: float) -> Iterator[tupl
 
 
 def _of_values(first: Any, second: Any, least: float) -> float:
-    """Return the relative difference of two metrics. Infinite for different words, or where one is missing."""
-    # JSON has no NaN: what was not finite is stored as None
+    """Return the relative difference of two metrics. It is infinite for different words, or if a metric is missing."""
+    # JSON has no NaN: values that are not finite are stored as None
     second = None if isinstance(second, float) and not math.isfinite(second) else second
     numbers = [isinstance(each, int | float) and not isinstance(each, bool) for each in (first, second)]
     if first == second:
@@ -150,7 +150,7 @@ def _of_values(first: Any, second: Any, least: float) -> float:
 
 
 def _of_arrays(first: NDArray[Any], second: NDArray[Any], least: float) -> float:
-    """Return the largest difference relative to the larger of both arrays' largest finite entries, `least` or more."""
+    """Return the largest difference relative to the largest finite entry of both arrays, but at least `least`."""
     if first.shape != second.shape or first.dtype.kind != second.dtype.kind:
         return math.inf
     if first.dtype.kind not in "fiu":
@@ -169,9 +169,9 @@ def _of_arrays(first: NDArray[Any], second: NDArray[Any], least: float) -> float
 
 @dataclass(frozen=True)
 class PublishedRun:
-    """A run with published records: `<experiment>/<scale>[~<tag>]`, and the command that its run.json states.
+    """A run with published records: `<experiment>/<scale>[~<tag>]`, and the command in its run.json.
 
-    The command may be a stranger's. `settings_of` reads it.
+    A stranger may have written the command. `settings_of` reads it.
     """
 
     name: str
@@ -182,7 +182,7 @@ class PublishedRun:
 
 @dataclass(frozen=True)
 class Due:
-    """A published record to compute again, and its task."""
+    """A published record to recompute, and its task."""
 
     run: PublishedRun
     published: Record
@@ -191,14 +191,14 @@ class Due:
 
 @dataclass(frozen=True)
 class Rechecked:
-    """A published record and what became of it here.
+    """A published record and its recheck.
 
     Attributes:
-        task: its label, or its key where it could not be read.
-        record: computed here. None, like the agreement, if it was not computed.
-        reason: why not.
-        damaged: the published one cannot be read.
-        may_differ: the task is chaotic, and the published record comes from other arithmetic.
+        task: label of the task, or its key if the record could not be read.
+        record: record computed here. None, like the agreement, if it was not computed.
+        reason: reason why it was not computed.
+        damaged: whether the published record cannot be read.
+        may_differ: whether the task is chaotic and the published record comes from other arithmetic.
     """
 
     run: str
@@ -211,7 +211,7 @@ class Rechecked:
 
     @property
     def verdict(self) -> RecheckVerdict:
-        """Verdict of the recheck. `another path` is no disagreement."""
+        """Verdict of the recheck. `another path` is not a disagreement."""
         if self.damaged:
             return "no"
         if self.agreement is None:
@@ -225,7 +225,7 @@ def published_runs(results_dir: Path, experiments: Sequence[str]) -> list[Publis
     """Return the runs of the experiments that were published with their records, in the order of their names.
 
     Raises:
-        ResultsError: naming the file, when a run.json is damaged.
+        ResultsError: if a run.json is damaged. It names the file.
     """
     found = []
     for experiment in experiments:
@@ -238,12 +238,12 @@ def published_runs(results_dir: Path, experiments: Sequence[str]) -> list[Publis
 
 
 def without_damaged(runs: Sequence[PublishedRun]) -> tuple[list[PublishedRun], list[Rechecked]]:
-    """Return the runs whose archives can be read, and the others."""
+    """Return the runs with readable archives, and the others."""
     readable, damaged = [], []
     for run in runs:
         try:
             _ = run.archive.keys
-        except Exception as error:  # a damaged archive raises a dozen kinds, from LZMAError to MemoryError
+        except Exception as error:  # a damaged archive raises many kinds of errors, from LZMAError to MemoryError
             damaged.append(_damaged(run, ARCHIVE, error))
         else:
             readable.append(run)
@@ -256,7 +256,7 @@ def _damaged(run: PublishedRun, what: str, error: Exception) -> Rechecked:
 
 
 def draw(runs: Sequence[PublishedRun], sample: int, seed: int) -> list[tuple[PublishedRun, str]]:
-    """Return up to `sample` different (run, key), at random. Each run is drawn from once before any is twice."""
+    """Return up to `sample` different (run, key), at random. Each run is used once before any is used twice."""
     rng = stream(seed, "recheck")
     keys = {run.name: list(rng.permutation(run.archive.keys)) for run in runs}
     chosen: list[tuple[PublishedRun, str]] = []
@@ -269,13 +269,13 @@ def draw(runs: Sequence[PublishedRun], sample: int, seed: int) -> list[tuple[Pub
 
 
 def plan_recheck(chosen: Sequence[tuple[PublishedRun, str]], read: Reader) -> tuple[list[Due], list[Rechecked]]:
-    """Return the chosen records that can be computed again, and the others with the reason."""
+    """Return the chosen records that can be recomputed, and the others with the reason."""
     plans: dict[str, dict[str, Task[object]]] = {}
     due, unchecked = [], []
     for run, key in chosen:
         try:
             published = _published(run, key)
-        except Exception as error:  # as `without_damaged`, or edited
+        except Exception as error:  # damaged as in `without_damaged`, or edited
             unchecked.append(_damaged(run, key, error))
             continue
         try:
@@ -293,10 +293,10 @@ def plan_recheck(chosen: Sequence[tuple[PublishedRun, str]], read: Reader) -> tu
 
 
 def recheck(due: Sequence[Due]) -> Iterator[Rechecked]:
-    """Compute the records again, one after another, and compare them with the published ones.
+    """Recompute the records in sequence, and compare them with the published ones.
 
-    On one thread, as runs do by default: with more, sums differ in last bits. BLAS kernels and instructions are those
-    of a record's own processor where this one has them: see `environment_of`.
+    It uses one thread, as runs do by default. With more, sums differ in last bits. If possible, BLAS kernels and
+    instructions are those of a record's own processor: see `environment_of`.
     """
     for environment, some in groupby(sorted(due, key=_environment), key=_environment):
         with _computing(dict(environment)) as compute:
@@ -314,7 +314,7 @@ def _environment(each: Due) -> list[tuple[str, str]]:
 
 @contextmanager
 def _computing(environment: Mapping[str, str]) -> Iterator[Callable[[Task[object]], Iterator[Record]]]:
-    """Yield what computes a task: this process, or a worker if other environment variables are needed."""
+    """Yield the function that computes a task: in this process, or in a worker with other environment variables."""
     if not environment:
         yield lambda task: execute_group([task], threads=1)
         return
@@ -325,7 +325,7 @@ def _computing(environment: Mapping[str, str]) -> Iterator[Callable[[Task[object
 
 @contextmanager
 def _unset(names: Collection[str]) -> Iterator[None]:
-    # also for the processes that are started meanwhile
+    # also for processes started in the meantime
     kept = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
@@ -336,11 +336,11 @@ def _unset(names: Collection[str]) -> Iterator[None]:
 def settings_of(run: PublishedRun) -> list[str]:
     """Return the `key=value` words of a published command that decide its numbers.
 
-    Anybody may have written it: it may set what the experiment's own configuration knows, but name no file and no
-    folder, no other experiment, and no lists of any length. How it was run (`RUN_ONLY`) is left out.
+    Anybody may have written it. So it may only set keys of the experiment's own configuration. It may not name files,
+    folders or other experiments, or have very long lists. Keys of the way of running (`RUN_ONLY`) are left out.
 
     Raises:
-        UserError: if the command does more.
+        UserError: if the command sets anything that is not allowed.
     """
     command = run.command
     if not isinstance(command, list) or not all(isinstance(word, str) for word in command):

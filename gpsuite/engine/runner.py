@@ -1,4 +1,4 @@
-"""One run from a request to its results: plan, skip what is stored, compute and store the others, summarise."""
+"""A run from its request to its results: plan, skip stored tasks, compute and store the others, summarise."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ from gpsuite.waiting import doing, done
 
 NAME = "run.log"
 LONG_SECONDS = 300.0  # longer estimates are printed before the work begins
-AUTO_SERIAL_SECONDS = 60.0  # below this much work, starting workers costs more than it saves
+AUTO_SERIAL_SECONDS = 60.0  # below this much work, starting workers takes longer than it saves
 
 
 class RunLog:
-    """Lines with their time in run.log. A resumed run adds to it. None before something is computed."""
+    """Lines with their time in run.log. A resumed run appends to it. There are no lines before a computation."""
 
     def __init__(self, path: Path, command: str) -> None:
         self.path, self.command = path, command
         self._begun = False
 
     def begin(self, stored: int, total: int) -> None:
-        """Write the request, its versions, and how much is left to do."""
+        """Write the request, its versions, and the number of open tasks."""
         self._begun = True
         commit = git_state()
         state = f", commit {str(commit['commit'])[:12]}{' (dirty)' if commit['dirty'] else ''}"
@@ -91,7 +91,7 @@ def groups_of(tasks: Sequence[Task[object]]) -> list[Group]:
 
 
 def choose_mode(mode: str, groups: Sequence[Group], workers: int) -> str:
-    """Return the mode. `auto` becomes processes from about a minute of work on, if it can help, otherwise serial."""
+    """Return the mode. `auto` becomes processes from about a minute of work on if that can help, otherwise serial."""
     if mode != "auto":
         return mode
     seconds = sum(task.cost for tasks in groups for task in tasks)
@@ -108,7 +108,7 @@ def compute(
     *,
     total: int,
 ) -> dict[str, Record]:
-    """Run what is missing and store each record as it ends. Return the failures by key."""
+    """Run the missing tasks and store each record when its task ends. Return the failures by key."""
     failed: dict[str, Record] = {}
     seconds, quiet = sum(task.cost for task in missing), options.format == "quiet"
     if len(missing) < total and not quiet:
@@ -146,7 +146,7 @@ def _stored_records(
     mode = choose_mode(options.mode, groups, workers)
     if mode == "processes":
         followed = ProgressFolder(progress_dir, shown.running)
-        followed.clear()  # what a killed run left
+        followed.clear()  # remains of a killed run
         try:
             with closing(LokyPool(workers, options.threads)) as pool:
                 yield from run_pool(groups, pool, options.threads, Local(followed, store, options.began, options.force))
@@ -171,20 +171,20 @@ def _unstored_records(
             force=options.force,
         )
         return
-    # a cluster's workers may be on machines that do not see these folders
+    # a cluster's workers may be on machines without these folders
     with closing(DaskPool(options.address or "", options.threads, options.workers)) as pool:
         yield from run_pool(groups, pool, options.threads)
 
 
 class TaskFailedError(Exception):
-    """A task failed and `on_error=raise` was requested."""
+    """Raised if a task failed and `on_error=raise` was requested."""
 
     def __init__(self, record: Record, trace: Path) -> None:
         super().__init__(f"{record.label}: {record.reason}\ntraceback: {trace}")
 
 
 class _Begun(NamedTuple):
-    """Time at which a run began: by the calendar, and by a clock that never jumps."""
+    """Start of a run: calendar time, and time of a monotonic clock."""
 
     at: float
     clock: float
@@ -202,7 +202,7 @@ class RunReport:
 
     @property
     def exit_code(self) -> int:
-        """0, 1 when a task failed, 3 when what was requested is not possible: all are infeasible or were skipped."""
+        """0, or 1 if a task failed, or 3 if the request is not possible: all tasks are infeasible or were skipped."""
         if self.failures:
             return 1
         return 3 if set(self.counts) in ({INFEASIBLE}, {SKIPPED}, {INFEASIBLE, SKIPPED}) else 0
@@ -212,8 +212,8 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
     """Run every task of the request that is not stored yet, then write tables, figures and the comparison.
 
     Raises:
-        UserError: before any work, when the plan or the folder is not usable.
-        ResultsError: when results cannot be written. What is stored stays.
+        UserError: before any work, if the plan or the folder is not usable.
+        ResultsError: if results cannot be written. Stored records are kept.
     """
     folder = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
     quiet = options.format == "quiet"
@@ -230,7 +230,8 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
         write_json(folder / PLAN, _plan(request, options, tasks, keys))
         missing = _missing(tasks, keys, store, force=options.force)
         if missing or planned != keys:
-            # the tables are another plan's until this one has its own: an interruption leaves no finished run
+            # until this plan has its tables, those in the folder are another plan's: an interruption leaves no finished
+            # run
             (folder / RUN).unlink(missing_ok=True)
         log = RunLog(folder / NAME, " ".join(options.command))
         failed = compute(request, options, missing, store, folder, log, total=len(tasks))
@@ -248,16 +249,16 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
 
 
 def open_tasks(request: Request[object], options: RunOptions) -> list[Task[object]]:
-    """Return the tasks of a request that would be computed: those without a record, new or published."""
+    """Return the tasks of a request that would be computed: those without a stored or published record."""
     store, tasks = RecordStore(options.results_dir, request.family), plan_tasks(request, options.changed)
     return _missing(tasks, [task_key(task) for task in tasks], store, force=options.force)
 
 
 def require_data(request: Request[object], options: RunOptions) -> None:
-    """Refuse to compute on a dataset without its files. Records are drawn again without them.
+    """Raise if tasks need a dataset without its files. Stored records need no files.
 
     Raises:
-        DataError: naming the file and where to get it.
+        DataError: naming the file and its source.
     """
     if not any(data.absent for data in request.prepared):
         return
@@ -269,7 +270,7 @@ def require_data(request: Request[object], options: RunOptions) -> None:
 def _missing(
     tasks: Sequence[Task[object]], keys: Sequence[str], store: RecordStore, *, force: bool
 ) -> list[Task[object]]:
-    first = dict(zip(reversed(keys), reversed(tasks), strict=True))  # a plan may name a computation twice
+    first = dict(zip(reversed(keys), reversed(tasks), strict=True))  # a plan may contain a computation twice
     return [
         task for key, task in reversed(first.items()) if force or not satisfies(store.get(key), task.budget_seconds)
     ]
@@ -278,10 +279,10 @@ def _missing(
 def _read_records(
     tasks: Sequence[Task[object]], keys: Sequence[str], store: RecordStore, failed: Mapping[str, Record]
 ) -> list[Record]:
-    """Return the plan's records in its order, under the names this plan gives them.
+    """Return the plan's records in its order, with this plan's names.
 
-    `failed` are the failures of this run by key: it reports them even if an earlier answer is stored. A record that was
-    damaged since it was stored is an error: results must not be drawn from the others only.
+    `failed` are the failures of this run by key. The run reports them even if an earlier answer is stored. A record
+    that was damaged after it was stored is an error: results from only the others would be wrong.
     """
     found = []
     for task, key in zip(tasks, keys, strict=True):
@@ -316,7 +317,7 @@ def _planned_before(folder: Path, options: RunOptions, keys: Sequence[str]) -> l
     """Return the folder's tasks. Raise if its run_name has other settings, unless this run only adds tasks."""
     try:
         held = read_plan(folder / PLAN)
-    except ResultsError:  # damaged; run.json names the folder's run
+    except ResultsError:  # damaged, but run.json names the folder's run
         planned, other = [], (read_json(folder / RUN) or {}).get("science") != options.science
     else:
         planned = [] if held is None else [task.key for task in held.tasks]
@@ -350,7 +351,7 @@ def _finish(
     except Exception as error:
         if computed == len(records):
             raise
-        # a record of others can be whole, and still not be what this experiment writes
+        # another's record can be intact and still differ from what this experiment writes
         raise ResultsError(
             f"force=true: the stored records cannot be summarised ({type(error).__name__}: {str(error)[:100]})\n"
             "the same command with force=true computes them again",
@@ -360,7 +361,7 @@ def _finish(
     before, counts = read_json(folder / RUN) or {}, dict(Counter(record.status for record in records))
     same = same_tasks and (before.get("science"), before.get("tasks")) == (options.science, counts)
     if computed == 0 and same:
-        # no record is new, from here or another run: the provenance is kept, the sentences may be worded differently
+        # no record is new: the provenance is kept, and only the wording of sentences may differ
         if {**before, **_said(summary)} != before:
             write_json(folder / RUN, {**before, **_said(summary)})
         return summary
@@ -369,7 +370,7 @@ def _finish(
 
 
 def below_paper(request: Request[object], options: RunOptions) -> str:
-    """Return what `scale=paper` leaves out of the paper's own setting, where the user has not changed it."""
+    """Return the parts of the paper's setting that `scale=paper` leaves out and the user has not changed."""
     stated = (options.meta or {}).get("below_paper") or {}
     if request.scale != "paper":
         return ""

@@ -1,7 +1,7 @@
-"""Records on disk: with checksums, one JSON (and one npz) per task key, and a run's records packed in one file for git.
+"""Records on disk: with checksums, a JSON (and npz) per task key, and a run's records packed in one file for git.
 
-Every array has a digest, which does not depend on how it is packed, and the checksum covers all fields and
-digests: a copy that leaves some arrays behind can still be checked. Nothing is pickled, nothing believed unchecked.
+Every array has a digest, which does not depend on its packing. The checksum covers all fields and digests. So a copy
+without some arrays can still be checked. Nothing is pickled, and everything is checked before use.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ from gpsuite.untrusted import (
 
 FORMAT = 2
 _ARRAYS = "arrays.npz"
-CLAIMS = ".claims"  # a file without content: a place in it for each key, which who computes it locks
+CLAIMS = ".claims"  # an empty file with a place for each key. Whoever computes the key locks its place
 # the arrays and the traceback have separate files
 _FIELDS = tuple(field.name for field in fields(Record) if field.name not in ("arrays", "traceback"))
-LARGEST_FIELDS = 16 << 20  # bytes of a record without its arrays
-LARGEST_FAMILY = 512 << 20  # of all published records of a family, without their arrays
+LARGEST_FIELDS = 16 << 20  # largest size in bytes of a record without its arrays
+LARGEST_FAMILY = 512 << 20  # largest size of all published records of a family without their arrays
 
 
 @dataclass(frozen=True, eq=False)
 class StoredRecord:
-    """A record as it is stored: the JSON object of `add_checksum`, with the digests of all arrays, and some arrays."""
+    """A stored record: the JSON object of `add_checksum`, with the digests of all arrays, and some arrays."""
 
     fields: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
 
 
 def pack(records: Iterable[StoredRecord]) -> bytes:
-    """Return the archive of records: a zip of records.jsonl and arrays.npz, whose arrays are named `<key>/<array>`.
+    """Return the archive of records: a zip of records.jsonl and arrays.npz, with arrays named `<key>/<array>`.
 
-    Sorted by key and without times: equal records give equal bytes, in any order. Fields and arrays keep their order,
-    which tables and figures show.
+    It is sorted by key and has no times. So equal records in any order give equal bytes. Fields and arrays keep their
+    order, because tables and figures show it.
     """
     ordered = sorted(((str(each.fields["key"]), each) for each in records), key=lambda pair: pair[0])
     named = {f"{key}/{name}": array for key, each in ordered for name, array in each.arrays.items()}
@@ -71,20 +71,20 @@ def pack(records: Iterable[StoredRecord]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_LZMA) as archive:
         for name, content in ((FIELDS, lines.encode()), (_ARRAYS, arrays.getvalue())):
-            member = zipfile.ZipInfo(name)  # dated 1980
+            member = zipfile.ZipInfo(name)  # with the date 1980
             member.create_system, member.compress_type = 3, zipfile.ZIP_LZMA
             archive.writestr(member, content)
     return buffer.getvalue()
 
 
 class Archive:
-    """An archive on disk. What is wrong with it shows when it is first looked into."""
+    """An archive on disk. Its faults are found at the first access."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def get(self, key: str) -> StoredRecord | None:
-        """Return the record of a key, or None when it is not here. `check_record` tells whether it is damaged.
+        """Return the record of a key, or None if it is not here. `check_record` finds damage.
 
         Raises:
             OSError, ValueError, ...: if the archive is damaged.
@@ -94,7 +94,7 @@ class Archive:
 
     @property
     def size(self) -> int:
-        """Bytes of the records without their arrays."""
+        """Size in bytes of the records without their arrays."""
         return sum(map(len, self._lines.values()))
 
     @property
@@ -104,7 +104,7 @@ class Archive:
 
     @cached_property
     def _lines(self) -> dict[str, bytes]:
-        # kept as text: of Python's objects a hostile line makes twenty times as many bytes
+        # kept as text: as Python objects a hostile line needs twenty times the memory
         return {str(parse_json(line)["key"]): line for line in record_lines(self.path) if line}
 
     @cached_property
@@ -118,17 +118,17 @@ class Archive:
 
 
 class DamagedRecordError(ValueError):
-    """A stored record is not what was put there. The message says what is wrong with it."""
+    """Raised if a stored record has changed since it was stored. The message names the fault."""
 
 
 class OtherFormatError(DamagedRecordError):
-    """A stored record is of another version's format."""
+    """Raised if a stored record has another version's format."""
 
 
 def add_checksum(record: Record) -> dict[str, Any]:
     """Return a record as a JSON object: format, checksum, fields, and the digests of its arrays by name."""
     content = {name: getattr(record, name) for name in _FIELDS}
-    # JSON has no words for NaN and infinities
+    # JSON cannot represent NaN and infinities
     content["metrics"] = {
         name: None if isinstance(value, float) and not isfinite(value) else value
         for name, value in record.metrics.items()
@@ -138,10 +138,10 @@ def add_checksum(record: Record) -> dict[str, Any]:
 
 
 def require_storable(outcome: Outcome) -> None:
-    """Refuse what no record can hold.
+    """Raise if no record can store the outcome.
 
     Raises:
-        TypeError: for a metric that JSON has no words for, such as a number of numpy's, or an array of objects.
+        TypeError: for a metric that JSON cannot represent, such as a numpy number, or an array of objects.
     """
     for name, value in outcome.metrics.items():
         if not isinstance(value, (bool, int, float, str, type(None))):
@@ -154,11 +154,11 @@ def require_storable(outcome: Outcome) -> None:
 
 
 def check_record(key: str, found: StoredRecord, *, partly: bool = False) -> Record:
-    """Return the record of a key from what is stored of it. `partly`: arrays may be missing, the others are checked.
+    """Return the record of a key from its stored form. With `partly` arrays may be missing. The others are checked.
 
     Raises:
-        OtherFormatError: if it is of another format.
-        DamagedRecordError: if it is another task's, or anything in it or in the arrays is not as it was stored.
+        OtherFormatError: if it has another format.
+        DamagedRecordError: if it is another task's, or anything in it or in the arrays has changed.
     """
     stored, arrays = found.fields, found.arrays
     if not isinstance(stored, dict) or "format" not in stored:
@@ -168,7 +168,7 @@ def check_record(key: str, found: StoredRecord, *, partly: bool = False) -> Reco
     content = {name: value for name, value in stored.items() if name not in ("format", "checksum")}
     try:
         same = stored.get("checksum") == _checksum(content)
-    except ValueError:  # NaN, which no record has
+    except ValueError:  # NaN does not occur in records
         same = False
     if not same:
         raise DamagedRecordError("its fields do not match its checksum")
@@ -185,7 +185,7 @@ def check_record(key: str, found: StoredRecord, *, partly: bool = False) -> Reco
 
 
 def _wrong_type(content: Mapping[str, Any]) -> str:
-    """Return which field is not of its type, or nothing: anybody can compute a checksum."""
+    """Return the first fault of the fields, or an empty string: anybody can compute a checksum."""
     if set(content) != {*_FIELDS, "arrays"}:
         return "its fields are not a record's"
     texts = ("key", "experiment", "label", "status", "reason", "headline")
@@ -212,7 +212,7 @@ def _is_number(value: Any) -> bool:
 
 
 class _Kept(dict[str, NDArray[Any]]):
-    """Arrays of a published record. Of one that was left behind it says how to have it."""
+    """Arrays of a published record. For a missing array the error says how to get it."""
 
     def __missing__(self, name: str) -> NDArray[Any]:
         raise ResultsError(
@@ -241,7 +241,7 @@ def _checksum(content: Mapping[str, Any]) -> str:
 
 
 class PublishedRecords:
-    """The published records of a family. An archive that cannot be read is named once, on stderr, and left out."""
+    """The published records of a family. An unreadable archive is named once, on stderr, and left out."""
 
     def __init__(self, results_dir: Path, family: str) -> None:
         self.folder = results_dir / "published" / family
@@ -270,7 +270,7 @@ class PublishedRecords:
                 if left < 0:
                     raise ValueError(f"the family's records are larger than {LARGEST_FAMILY >> 20} MB together")
                 yield archive, archive.keys
-            except Exception as error:  # damage raises a dozen kinds, from LZMAError to MemoryError
+            except Exception as error:  # damage raises many kinds of errors, from LZMAError to MemoryError
                 text = f"{path}: damaged records, count as missing ({type(error).__name__}: {error})"
                 print(f"gpsuite: {visible(text)}", file=sys.stderr)
 
@@ -278,24 +278,24 @@ class PublishedRecords:
 class RecordStore:
     """The records of one family under `results/.records/<family>`, and after them the published ones.
 
-    A record that is damaged, or has another record's key, counts as missing. That is said once, on stderr. A
-    published record may lack arrays that no table and no figure needs.
+    A record that is damaged, or has another record's key, counts as missing. This is reported once, on stderr. A
+    published record may lack arrays that no table or figure needs.
     """
 
     def __init__(self, results_dir: Path, family: str) -> None:
         self.place = (results_dir.absolute(), family)
         self.folder = guard_links(results_dir) / ".records" / family
-        self.states = inside(self.folder / ".states")  # of tasks in flight, a folder each
+        self.states = inside(self.folder / ".states")  # folders of running tasks
         self.published = PublishedRecords(results_dir, family)
         self._told: set[str] = set()
 
     def put(self, record: Record) -> None:
-        """Store a record. The JSON, written last, marks it complete: it fits no arrays but these.
+        """Store a record. The JSON is written last and marks it complete: its digests fit only these arrays.
 
-        Of a failure only the traceback is kept if an answer is stored already: the answer is still valid.
+        If an answer is already stored, only the traceback of a failure is stored: the answer is still valid.
 
         Raises:
-            ResultsError: when the disk is full or read-only. Nothing half-written is left.
+            ResultsError: if the disk is full or read-only. No partial files are left.
         """
         if record.status == ERROR and (here := self._own(record.key)) and _answers(here[1]):
             write_text(self.traceback_path(record.key), record.traceback)
@@ -312,14 +312,14 @@ class RecordStore:
 
     @contextmanager
     def claimed(self, key: str) -> Iterator[None]:
-        """Hold a task's key, so that no two processes compute it at once. The system frees it if this one is killed.
+        """Hold a task's key: no two processes compute it at once. The system releases it if this process is killed.
 
-        Two keys may share a place, one in 2^60: then one waits without need.
+        Two keys share a place with probability 2^-60. Then one waits without need.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             stream = inside(self.folder / CLAIMS).open("ab")
-        except OSError:  # read-only: the record cannot be stored either, which is said then
+        except OSError:  # read-only: storing the record will fail too, and that is reported
             yield
             return
         with stream:
@@ -327,17 +327,17 @@ class RecordStore:
             yield
 
     def forget_states(self, keys: Iterable[str]) -> None:
-        """Remove what interrupted tasks left, so that they begin again."""
+        """Remove the states of interrupted tasks: they then begin again."""
         for key in keys:
             shutil.rmtree(self.states / key, ignore_errors=True)
 
     def get(self, key: str) -> Record | None:
-        """Return the record of a key, stored here or published, or None when there is no undamaged one."""
+        """Return the record of a key, stored here or published, or None if there is no undamaged one."""
         found = self._find(key)
         return None if found is None else found[1]
 
     def checksummed(self, key: str) -> StoredRecord | None:
-        """Return the record that `get` returns as it is stored, to be copied."""
+        """Return the record of `get` in its stored form, for copying."""
         found = self._find(key)
         return None if found is None else found[0]
 
@@ -360,7 +360,7 @@ class RecordStore:
             self._tell("format", f"{path}: {error}. It and its like count as missing")
         except DamagedRecordError as error:
             self._tell(key, f"{path}: damaged record, counts as missing: {error}")
-        except Exception as error:  # damage raises a dozen kinds, from zlib.error to MemoryError
+        except Exception as error:  # damage raises many kinds of errors, from zlib.error to MemoryError
             self._tell(key, f"{path}: damaged record, counts as missing: it cannot be read ({_reason(error)})")
         return None
 
@@ -373,15 +373,15 @@ class RecordStore:
         return StoredRecord(fields, self._read_arrays(key) if named else {})
 
     def path(self, key: str) -> Path:
-        """Return where the record's fields are kept."""
+        """Return the path of the record's fields."""
         return self.folder / f"{key}.json"
 
     def arrays_path(self, key: str) -> Path:
-        """Return where the record's arrays are kept."""
+        """Return the path of the record's arrays."""
         return self.folder / f"{key}.npz"
 
     def traceback_path(self, key: str) -> Path:
-        """Return where the traceback of a failed task is kept."""
+        """Return the path of a failed task's traceback."""
         return self.folder / f"{key}.traceback.txt"
 
     def _read_arrays(self, key: str) -> Mapping[str, NDArray[Any]]:
@@ -402,10 +402,10 @@ def _reason(error: Exception) -> object:
 
 
 def satisfies(record: Record | None, budget_seconds: float | None) -> bool:
-    """Return whether a stored record answers a task: not an error, not limited by a budget that has grown.
+    """Return whether a stored record answers a task: it is no error, and no smaller budget limited it.
 
-    Skipped tasks are not stored either: what was missing then, a package say, may be there now, and skipping again
-    costs nothing.
+    Skipped tasks are not stored: something missing then, such as a package, may exist now. Skipping again takes no
+    time.
     """
     if record is None or not _answers(record):
         return False

@@ -21,7 +21,7 @@ from gpsuite.experiments.base import BUDGET, ERROR, EXPERIMENTS, Outcome, Record
 from gpsuite.untrusted import refuse_links
 
 PARENT_CHECK_SECONDS = 0.5
-WORKERS = "GPSUITE_WORKERS"  # environment variable: how many worker processes there are
+WORKERS = "GPSUITE_WORKERS"  # environment variable of the number of worker processes
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -35,15 +35,15 @@ _has_worked = threading.Event()  # whether this worker process has run a group
 def thread_environment(threads: int) -> dict[str, str]:
     """Return the environment that gives BLAS and TensorFlow `threads` threads each.
 
-    numpy and scipy each bring an OpenBLAS with its threads. Waiting ones sleep at once, not after 2^26 cycles
-    in which they would block the other's cores.
+    numpy and scipy each have an OpenBLAS with its own threads. Waiting threads sleep at once. By default they would
+    block the other's cores for 2^26 cycles.
     """
     threaded = dict.fromkeys(THREAD_VARIABLES, str(threads))
     return {**threaded, "OPENBLAS_THREAD_TIMEOUT": "4", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def limit_threads(threads: int) -> None:
-    """Give this process' BLAS and TensorFlow `threads` threads each, loaded already or later."""
+    """Give this process' BLAS and TensorFlow `threads` threads each, whether loaded already or later."""
     from threadpoolctl import threadpool_limits
 
     os.environ.update(thread_environment(threads))
@@ -61,9 +61,9 @@ def execute_group(
 ) -> Iterator[Record]:
     """Run the tasks of one group in order, yielding each record as it ends. Failures are records too.
 
-    `send` gets the progress of the running task. In the store each task has a folder for what an interruption must not
-    lose. A task that another run is computing is waited for. With `force` all are computed again. The first task's
-    budget counts from `began`, so that imports and set-up are in it.
+    `send` gets the progress of the running task. In the store each task has a folder for states that survive an
+    interruption. If another run is computing a task, this run waits for it. With `force` all tasks are computed again.
+    The first task's budget counts from `began`, so it includes imports and set-up.
     """
     os.environ.update(thread_environment(threads))
     reporter = Reporter(send) if send is not None else None
@@ -81,7 +81,7 @@ def execute_group(
             found = stored if satisfies(stored, task.budget_seconds) else None
             record = found or _limited(task, shared, reporter, threads)
             yield record
-        if record.status != BUDGET:  # a larger budget continues from it
+        if record.status != BUDGET:  # a larger budget continues from this state
             shutil.rmtree(shared.states, ignore_errors=True)
 
 
@@ -102,8 +102,8 @@ def execute_group_here(
 ) -> list[Record]:
     """Run a group in a worker process on the parent's machine and store each record as its task ends. Return none.
 
-    Nothing is lost if the parent is killed before the group ends. Files in the folder `progress` name what is stored.
-    The worker's first task counts from `began`, when the command began: both processes read one clock.
+    No record is lost if the parent is killed before the group ends. Files in the folder `progress` name the stored
+    records. The worker's first task counts from `began`, the start of the command: both processes read the same clock.
     """
     state_commit(commit)
     store = RecordStore(results_dir, family)
@@ -140,7 +140,7 @@ def execute(task: Task[object], shared: SharedWork) -> Record:
         import_family(task.experiment)
         outcome = EXPERIMENTS.get(task.experiment).run(task, shared)
         require_storable(outcome)
-    except (Exception, SystemExit) as error:  # any failure of one task must leave the others running
+    except (Exception, SystemExit) as error:  # a failure of one task must not end the others
         trace = traceback.format_exc()
         outcome = Outcome({}, ERROR, f"{type(error).__name__}: {error}".splitlines()[0][:300])
     timing = {
@@ -154,7 +154,7 @@ def execute(task: Task[object], shared: SharedWork) -> Record:
 
 
 def end_with_parent(parent: int) -> None:
-    """End this worker process within a second or so of its parent's death, SIGKILL included."""
+    """End this worker process within about a second of its parent's death, even by SIGKILL."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -170,12 +170,12 @@ def failure(task: Task[object], reason: str) -> Record:
 
 
 def peak_memory_mb() -> float:
-    """Return this process's peak resident memory in MB. On Linux without that of the process that started it."""
+    """Return this process's peak resident memory in MB. On Linux without the memory of the process that started it."""
     status = Path("/proc/self/status")
     text = status.read_text(encoding="ascii", errors="replace") if status.exists() else ""
     if found := re.search(r"^VmHWM:\s*(\d+) kB", text, re.MULTILINE):
         return int(found[1]) / 1e3
-    # a large process hands this number on to the processes that it starts
+    # a large process passes this number on to the processes that it starts
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
 

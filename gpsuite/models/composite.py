@@ -1,8 +1,9 @@
 """Sums and products of stationary kernels in one form: a weighted sum of products of radial factors. No TensorFlow.
 
-Built from `radial`, `constant` and `white` by + and *. `KernelSum.latent` gives what a posterior and its bounds take: a
-plain kernel's name where the expression collapses to one, otherwise a `CompositeKernel`. A product of squared
-exponentials is one squared exponential with 1 / l^2 the sum of theirs. White noise in a product leaves white noise.
+Build them from `radial`, `constant` and `white` by + and *. `KernelSum.latent` returns the form for a posterior and its
+bounds. It is a plain kernel's name if the expression reduces to one, otherwise a `CompositeKernel`. A product of
+squared exponentials is one squared exponential with 1 / l^2 the sum of theirs. A product with white noise is white
+noise.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from gpsuite.models.config import KERNEL_NAMES
 from gpsuite.models.radial import expanded, kappa_and_slope
 
 SQUARED_EXPONENTIAL = "squared_exponential"
-# Lengthscale of an input that a kernel does not see: a distance of 1e100 in it changes no squared distance.
+# Lengthscale of an input that a kernel does not use: a distance of 1e100 in it changes no squared distance.
 INACTIVE = 2.0**400
 # -kappa''(0) of each kernel.
 CURVATURES = {SQUARED_EXPONENTIAL: 1.0, "matern32": 3.0, "matern52": 5.0 / 3.0}
@@ -30,7 +31,7 @@ CURVATURES = {SQUARED_EXPONENTIAL: 1.0, "matern32": 3.0, "matern52": 5.0 / 3.0}
 
 @dataclass(frozen=True, order=True)
 class Factor:
-    """One radial kernel: its name and a lengthscale for each input, infinite for inputs that it does not see."""
+    """One radial kernel: its name and a lengthscale for each input, infinite for inputs that it does not use."""
 
     name: str
     lengthscales: tuple[float, ...]
@@ -62,12 +63,12 @@ class KernelSum:
 
     @property
     def seen(self) -> IntArray:
-        """The inputs that a factor sees, ascending."""
+        """The inputs that a factor uses, ascending."""
         scales = [each.lengthscales for _, factors in self.terms for each in factors]
         return np.flatnonzero(np.any(np.isfinite(scales), axis=0)) if scales else np.arange(0)
 
     def over(self, columns: IntArray) -> KernelSum:
-        """Return the kernel as one of these inputs only, in this order. No factor may see another."""
+        """Return the kernel as a function of only these inputs, in this order. No factor may use another."""
         terms = [
             (weight, tuple(Factor(each.name, tuple(each.lengthscales[j] for j in columns)) for each in factors))
             for weight, factors in self.terms
@@ -87,7 +88,7 @@ class KernelSum:
     def latent(self) -> LatentKernel:
         """Return the kernel of a latent function in the form that posteriors take.
 
-        White noise is left apart: it adds to the variance at a new point, and never to its covariance with the data.
+        White noise is separate: it adds to the variance at a new point, but not to its covariance with the data.
 
         Raises:
             ValueError: if there is nothing but white noise.
@@ -106,7 +107,7 @@ class KernelSum:
         return LatentKernel(CompositeKernel(terms), s, scales, self.white)
 
     def _curvature(self) -> FloatArray:
-        """Return -d^2 kappa / dx_j^2 at 0, [D], at least the smallest that has a root."""
+        """Return -d^2 kappa / dx_j^2 at 0, [D], at least the smallest value with a usable root."""
         total = np.zeros(self.n_inputs)
         for weight, factors in self.terms:
             for each in factors:
@@ -121,10 +122,10 @@ def radial(
 
     Args:
         name: squared_exponential, matern32 or matern52.
-        lengthscales: one, or one for every active input.
+        lengthscales: one lengthscale, or one for every active input.
         n_inputs: D.
-        active: the inputs that it sees. All by default.
-        variance: that it is multiplied by.
+        active: the inputs that it uses, by default all.
+        variance: factor of the kernel.
 
     Raises:
         UserError: if the kernel is unknown.
@@ -141,12 +142,12 @@ def radial(
 
 
 def constant(value: float, n_inputs: int) -> KernelSum:
-    """Return the kernel that has one value everywhere, as a summand or as a factor."""
+    """Return the constant kernel, as a summand or as a factor."""
     return KernelSum(n_inputs, ((_positive(value), ()),))
 
 
 def white(variance: float, n_inputs: int) -> KernelSum:
-    """Return white noise."""
+    """Return the kernel of white noise, as a summand or as a factor."""
     return KernelSum(n_inputs, (), _positive(variance))
 
 
@@ -157,7 +158,7 @@ def _positive(value: float) -> float:
 
 
 def _merged(factors: tuple[Factor, ...]) -> tuple[Factor, ...]:
-    """Return the factors with the squared exponentials made one."""
+    """Return the factors with the squared exponentials merged into one."""
     gaussian = [each for each in factors if each.name == SQUARED_EXPONENTIAL]
     if len(gaussian) > 1:
         rates = np.sum([each.rates for each in gaussian], axis=0)
@@ -190,7 +191,7 @@ def _relative(scales: FloatArray, lengthscales: tuple[float, ...]) -> tuple[floa
 class CompositeKernel:
     """kappa = sum_t w_t prod_f g_f(q_f) with q_f = sum_j a_fj u_j^2, u in the lengthscales of the posterior.
 
-    Those make -d^2 kappa / du_j^2 = 1 at 0.
+    With these lengthscales -d^2 kappa / du_j^2 = 1 at 0.
 
     Attributes:
         terms: (w_t, factors as (name, rates a [D])). The weights sum to 1.
@@ -209,7 +210,7 @@ class CompositeKernel:
 
     @property
     def stretch(self) -> float:
-        """Factor by which kappa may change faster than a single kernel with the posterior's lengthscales."""
+        """Largest factor by which kappa changes faster than a single kernel with the posterior's lengthscales."""
         return sum(weight * math.sqrt(max(rates)) for weight, factors in self.terms for _, rates in factors)
 
     def term(self, number: int, A: FloatArray, B: FloatArray) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]:
@@ -245,7 +246,7 @@ class LatentKernel:
         kernel: a plain kernel's name, or a composite.
         variance: k(x, x) without white noise.
         lengthscales: [D].
-        white: variance of the white noise: of the observations, or of the latent function at new points only.
+        white: variance of the white noise of the observations, or of the latent function only at new points.
     """
 
     kernel: str | CompositeKernel
@@ -258,7 +259,7 @@ def single_kernel(kernel: str | CompositeKernel, needed_by: str) -> str:
     """Return the name of a single kernel.
 
     Raises:
-        UserError: for a sum or product, with what needs a single one.
+        UserError: for a sum or product. The message names the part that needs a single kernel.
     """
     if isinstance(kernel, CompositeKernel):
         raise UserError(f"kernel {kernel}: {needed_by} takes a single kernel only, not a sum or product")

@@ -1,7 +1,7 @@
-"""Polak-Ribière conjugate gradients with a counted line search, as the code of Blaas et al. 2020 trains.
+"""Polak-Ribière conjugate gradients with a counted line search, as in the training of Blaas et al. 2020's code.
 
 The step is extrapolated by cubic fits until the slope rises, then interpolated until both Wolfe-Powell conditions hold.
-The length of a search is a number of evaluations, the start's included.
+The length of a search is a number of evaluations, including the start.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gpsuite.models.linalg import NonFiniteMatrixError, NotPositiveDefiniteError
 from gpsuite.models.search import Minimum, Objective
 
 INTERVAL = 0.1  # an interpolated step keeps this share of the bracket from both ends
-EXTRAPOLATION = 3.0  # of the last step, at most
-EVALUATIONS = 20  # of one line search
-RATIO = 10.0  # of the slopes of two searches, by which the next first step is longer, at most
-SLOPE, DECREASE = 0.1, 0.05  # of the Wolfe-Powell conditions
+EXTRAPOLATION = 3.0  # largest multiple of the last step
+EVALUATIONS = 20  # largest number per line search
+RATIO = 10.0  # largest ratio of the slopes of two searches, by which the next first step is longer
+SLOPE, DECREASE = 0.1, 0.05  # constants of the Wolfe-Powell conditions
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -36,13 +36,13 @@ class _Point:
 def conjugate_gradients(objective: Objective, start: FloatArray, evaluations: int) -> Minimum:
     """Minimise a differentiable loss from a start within a number of evaluations.
 
-    Where the loss is not finite, or its matrix not positive definite, the extrapolated step is halved towards the last
+    If the loss is not finite, or its matrix not positive definite, the extrapolated step is halved towards the last
     good one.
 
     Args:
-        objective: point [K] -> loss and gradient [K].
+        objective: function of a point [K] that returns loss and gradient [K].
         start: the first point, [K].
-        evaluations: the start's included.
+        evaluations: number of evaluations, including the start.
     """
     line = _Line(objective, evaluations)
     x, (f, g) = start, line.evaluate(start)
@@ -76,7 +76,7 @@ def conjugate_gradients(objective: Objective, start: FloatArray, evaluations: in
 
 @dataclass
 class _Line:
-    """One line search after another: counts evaluations and remembers the best point of the present one."""
+    """Runs line searches in sequence, counts evaluations and keeps the best point of the current search."""
 
     objective: Objective
     evaluations: int
@@ -113,7 +113,7 @@ class _Line:
         return point.loss > self.start.loss + point.step * DECREASE * self.start.slope
 
     def extrapolated(self, step: float) -> _Point:
-        """Return the first point whose slope has risen, or whose loss has not fallen enough."""
+        """Return the first point with a risen slope, or with a loss that has not fallen enough."""
         while True:
             point = self.start
             while self.left > 0:
@@ -123,7 +123,7 @@ class _Line:
                 step, point = 0.5 * step, self.start
             if point.slope > SLOPE * self.start.slope or self.too_high(point) or self.left == 0:
                 return point
-            # from the start again, not from the last two points, as the code has it
+            # from the start again, not from the last two points, as in the code
             step = _extrapolation(self.start, point)
 
     def interpolated(self, third: _Point) -> _Point:

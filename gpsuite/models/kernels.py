@@ -1,4 +1,4 @@
-"""Kernel names -> GPflow kernels."""
+"""GPflow kernels by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KERNELS.register("matern52")(gpflow.kernels.Matern52)
 def build_kernel(
     spec: ModelSpec, hyperparameters: Hyperparameters, input_dim: int
 ) -> gpflow.kernels.IsotropicStationary:
-    """Build the kernel of a model.
+    """Return the kernel of a model.
 
     With `spec.ard` the lengthscales are one per input. A single given value is used for each.
 

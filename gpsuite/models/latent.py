@@ -19,7 +19,7 @@ from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
 
 # Entries of the largest temporary matrix of a prediction (32 MB).
 _BLOCK = 1 << 22
-# Latent variances are kept above this share of the prior's: below it the difference is rounding.
+# Latent variances are at least this share of the prior's: smaller differences are rounding.
 SMALLEST_VARIANCE = float(np.finfo(np.float64).eps)
 
 
@@ -32,7 +32,7 @@ class KernelPosterior(ABC):
         lengthscales: l, shape [D], positive, in units of X (one per input also without ARD).
         alpha: weights of the means, [..., N].
         root: F, shape [R, ..., N], features of the covariances.
-        weights: of the features, shape [R].
+        weights: weights of the features, shape [R].
         operator_bound: g >= 1 with no variance above g s.
 
     Raises:
@@ -52,7 +52,7 @@ class KernelPosterior(ABC):
     takes_composite: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        # the rounding that bounds count is that of float64. What is stored narrower is kept exactly
+        # bounds account for float64 rounding. Values in a narrower type are kept exactly
         for name in ("X", "lengthscales", "alpha", "root", "weights"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
         object.__setattr__(self, "variance", float(self.variance))
@@ -93,7 +93,7 @@ class KernelPosterior(ABC):
 
     @staticmethod
     def _parts(count: int, width: int) -> list[slice]:
-        """Return slices of so many rows whose matrices of a width are no larger than `_BLOCK`."""
+        """Return slices of `count` rows. A slice's matrix of this width has at most `_BLOCK` entries."""
         rows = max(1, _BLOCK // max(1, width))
         return [slice(start, start + rows) for start in range(0, count, rows)]
 
@@ -140,7 +140,7 @@ class LatentPosterior(KernelPosterior):
     def latent_with_gradient(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return mean [B], variance [B] and their gradients in the inputs, [B, D] each.
 
-        Where the variance is clipped its gradient is that of the unclipped function.
+        If the variance is clipped, its gradient is that of the unclipped function.
 
         Raises:
             ValueError: if `Xnew` is not finite or not of shape [B, D].

@@ -1,4 +1,4 @@
-"""The one Cholesky factorisation of the package: jitter only when needed, always reported. No TensorFlow."""
+"""The package's Cholesky factorisation: jitter only if needed, always reported. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ JITTER_LADDER = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 
 
 class NonFiniteMatrixError(ArithmeticError):
-    """A matrix to be factorised contains NaN or infinity."""
+    """Raised if a matrix to factorise contains NaN or infinity."""
 
 
 class NotPositiveDefiniteError(ArithmeticError):
-    """A matrix cannot be factorised in float64, with all the jitter that was allowed."""
+    """Raised if a matrix cannot be factorised in float64, even with the largest allowed jitter."""
 
     @classmethod
     def of(
         cls, matrix: FloatArray, jitters: Sequence[float], hyperparameters: Hyperparameters | None = None
     ) -> NotPositiveDefiniteError:
-        """Return the error that describes a matrix without jitter. Jitters are relative to its mean diagonal."""
+        """Return the error for a matrix without jitter. Jitters are relative to its mean diagonal."""
         tried = ", ".join(f"{jitter:g}" for jitter in jitters)
         whose = "" if hyperparameters is None else f"; {hyperparameters}"
         return cls(
@@ -42,7 +42,7 @@ class CholeskyFactor:
 
     Attributes:
         lower: L, shape [N, N], zeros above the diagonal.
-        jitter: what was added to the diagonal, in the matrix's own units, 0 if nothing was needed.
+        jitter: number added to the diagonal, in the matrix's own units, 0 if none was needed.
     """
 
     lower: FloatArray
@@ -64,9 +64,9 @@ class CholeskyFactor:
 
 
 def stable_cholesky(matrix: FloatArray, *, jitters: Sequence[float] = JITTER_LADDER) -> CholeskyFactor:
-    """Factorise a symmetric matrix, adding the smallest jitter of the ladder that makes it possible.
+    """Factorise a symmetric matrix. Add the smallest jitter of the list that makes it possible.
 
-    Only one triangle is read, as LAPACK does. The other is taken to be its mirror image.
+    As in LAPACK only one triangle is read. The other counts as its mirror image.
 
     Args:
         matrix: symmetric, float64, shape [N, N], N >= 1. Not changed.
@@ -81,7 +81,7 @@ def stable_cholesky(matrix: FloatArray, *, jitters: Sequence[float] = JITTER_LAD
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
         raise ValueError(f"a square matrix is needed, got shape {matrix.shape}")
     _require_finite(matrix)
-    # relative to the diagonal, so that a scaled problem gets the scaled jitter
+    # relative to the diagonal, so a scaled problem gets the scaled jitter
     scale = max(float(np.mean(np.diagonal(matrix))), 0.0)
     for relative in jitters:
         jitter = relative * scale
@@ -104,7 +104,7 @@ def condition_estimate(matrix: FloatArray) -> float:
 
 
 def _require_finite(matrix: FloatArray) -> None:
-    # A finite sum proves finite entries at a fraction of the price of looking at each.
+    # A finite sum proves finite entries in a fraction of the time of a test of each.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(matrix.sum()):
             return

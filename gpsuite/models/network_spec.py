@@ -14,7 +14,7 @@ KERNEL_SIZE, POOL = 3, 2
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """Hidden layers of a network whose outputs are linear in the last layer.
+    """Hidden layers of a network. Its outputs are linear in the last layer.
 
     Attributes:
         image: height, width, channels of inputs that are images, row by row. None for plain vectors. Each hidden
@@ -53,7 +53,7 @@ class NetworkSpec:
         """Return the shapes of weights and biases, layer by layer, the output layer last.
 
         Raises:
-            ValueError: if the inputs are not as many as the image has values.
+            ValueError: if the number of inputs is not the number of the image's values.
         """
         left, dense = inputs, self.widths
         filters: list[tuple[int, ...]] = []
@@ -69,11 +69,11 @@ class NetworkSpec:
         return (*filters, *(shape for a, b in pairs for shape in ((a, b), (b,))))
 
     def multiplications(self, inputs: int, outputs: int) -> int:
-        """Return how many multiplications one input takes. Raises as `shapes`."""
+        """Return the number of multiplications per input. Errors are as in `shapes`."""
         total = 0
         for layer, shape in enumerate(self.shapes(inputs, outputs)[::2]):
             pixels = 1
-            if self.image is not None and len(shape) == 4:  # a filter meets every pixel that poolings have left
+            if self.image is not None and len(shape) == 4:  # a filter is applied at every pixel left by the poolings
                 pixels = (self.image[0] // POOL**layer) * (self.image[1] // POOL**layer)
             total += pixels * math.prod(shape)
         return total

@@ -1,4 +1,4 @@
-"""Networks in TensorFlow: pure functions of their parameters, so that these may be sampled or linearised around."""
+"""Networks in TensorFlow as pure functions of their parameters: these can be sampled or linearised around."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.tanh}
 class Network:
     """The function from inputs and parameters to outputs.
 
-    Convolutions compute in float32: they are several times faster, and images hold no more digits. Dense
-    networks in float64. Outputs are float64.
+    Convolutions use float32: they are several times faster, and images have no more digits. Dense networks use float64.
+    Outputs are float64.
 
     Raises:
         ValueError: if the inputs do not fit the spec's image.
@@ -30,9 +30,9 @@ class Network:
         self.dtype = tf.float64 if spec.image is None else tf.float32
 
     def initial(self, rng: np.random.Generator) -> list[FloatArray]:
-        """Return parameters to start from: normal weights of variance 2 / fan-in (He et al. 2015), biases 0.
+        """Return initial parameters: normal weights of variance 2 / fan-in (He et al. 2015), biases 0.
 
-        For tanh the variance is 1 / fan-in. The output layer's always is.
+        For tanh, and always for the output layer, the variance is 1 / fan-in.
         """
         gain, last = (2.0 if self.spec.activation == "relu" else 1.0), len(self.shapes) - 2
         values = []
@@ -48,7 +48,7 @@ class Network:
         return [tf.Variable(value, dtype=self.dtype) for value in self.initial(rng)]
 
     def features(self, parameters: Sequence[Any], X: Any, dropout: float = 0.0, seed: Any = None) -> Any:
-        """Return the last hidden layer [N, F]. With dropout the units that stay are scaled up. seed: two integers."""
+        """Return the last hidden layer [N, F]. With dropout the kept units are scaled up. `seed` holds two integers."""
         hidden, activation = tf.cast(X, self.dtype), _ACTIVATIONS[self.spec.activation]
         if self.spec.image is not None:
             hidden = tf.reshape(hidden, [-1, *self.spec.image])

@@ -1,10 +1,10 @@
-"""Projected L-BFGS whose pairs and learnt diagonal can be carried from one loss to a similar one. No TensorFlow.
+"""Projected L-BFGS with pairs and a learnt diagonal that a search of a similar loss can reuse. No TensorFlow.
 
-The inverse Hessian's first guess is gamma D: D is learnt from the pairs, so that steps and gradient changes have the
-same spread in every variable.
+The inverse Hessian's first guess is gamma D. D is learnt from the pairs: steps and gradient changes get the same spread
+in every variable.
 
-A search that ends before it converged magnifies rounding: last bits of a likelihood of 66 hyperparameters move its end
-by up to 1 after 100 evaluations. On a `Grid` they are lost instead, and every machine ends at the same point.
+A search that ends before convergence magnifies rounding. The last bits of a likelihood of 66 hyperparameters move its
+end by up to 1 after 100 evaluations. A `Grid` removes these bits, so every machine ends at the same point.
 
 Equation: Nocedal & Wright 2006, Algorithm 7.4
 Equation: derived, diagonal from secant pairs
@@ -25,16 +25,16 @@ from gpsuite.budget import Budget
 from gpsuite.models.search import BudgetEndedError, Minimum, Objective, RecordedLoss, StartNotFiniteError, StepRules
 
 HISTORY = 100
-# Pairs from which on a diagonal is learnt.
+# Least number of pairs to learn a diagonal.
 LEARN_FROM = 20
 # Iterations between two diagonals.
 LEARN_EVERY = 25
-# The diagonal stays within this factor of its first guess, either way, up to a common factor.
+# The diagonal stays within this factor of its first guess, above and below, up to a common factor.
 LARGEST_FACTOR = 100.0
-_OFFSET = 0.01  # of mean 1: keeps variables that have hardly moved near their first guess
-_LEAST_CURVATURE = 1e-10  # of |s||y|: pairs below it are not kept
-_DECREASE, _CURVATURE = 1e-4, 0.9  # of the weak Wolfe conditions
-_FIRST_LENGTH = 0.1  # of the first step in units of sqrt(D), where no pair says how long it should be
+_OFFSET = 0.01  # added to ratios of mean 1: variables that have hardly moved stay near their first guess
+_LEAST_CURVATURE = 1e-10  # share of |s||y|: pairs with less curvature are not kept
+_DECREASE, _CURVATURE = 1e-4, 0.9  # constants of the weak Wolfe conditions
+_FIRST_LENGTH = 0.1  # length of the first step in units of sqrt(D), as long as there is no pair
 _TRIALS = 15
 _STATIONARY = 1e-8
 
@@ -48,11 +48,11 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Grid:
-    """Grid on which a search evaluates and sees slopes: far coarser than rounding, far finer than its steps.
+    """Grid of a search's points and slopes: far coarser than rounding, far finer than the steps.
 
     Attributes:
-        spacing: of the points in every variable, a power of two.
-        bits: of a gradient, counted from its largest entry.
+        spacing: spacing of the points in every variable, a power of two.
+        bits: number of bits of a gradient, counted from its largest entry.
     """
 
     spacing: float = 2.0**-16
@@ -65,13 +65,13 @@ class Grid:
     def gradient(self, gradient: FloatArray) -> FloatArray:
         """Return a finite gradient [K] rounded to `bits` bits of its largest entry."""
         largest = math.frexp(float(np.abs(gradient).max()))[1]
-        unit = 2.0 ** max(largest - self.bits, -1022)  # a smaller one would divide by 0
+        unit = 2.0 ** max(largest - self.bits, -1022)  # a smaller unit would divide by 0
         rounded: FloatArray = unit * np.round(gradient / unit)
         return rounded
 
 
 def evaluated(objective: Objective, point: FloatArray, grid: Grid | None = None) -> Evaluation | None:
-    """Return loss and gradient at a point, of a grid if there is one, or None if they are not finite."""
+    """Return loss and gradient at a point, rounded to the grid if given, or None if they are not finite."""
     loss, gradient = objective(point)
     if not (math.isfinite(loss) and bool(np.isfinite(gradient).all())):
         return None
@@ -81,7 +81,7 @@ def evaluated(objective: Objective, point: FloatArray, grid: Grid | None = None)
 class InverseHessian:
     """Pairs of steps s and gradient changes y, and the diagonal D [K] of the first guess gamma D.
 
-    D enters only the first guess, so pairs stay valid when it changes.
+    D affects only the first guess, so pairs stay valid when it changes.
 
     Args:
         diagonal: D until enough pairs are known.
@@ -110,7 +110,7 @@ class InverseHessian:
         D = D0 clip(r / its geometric mean, 1/100, 100).
 
         Args:
-            guess: D0 [K], positive. Taken as it is while there are few pairs.
+            guess: D0 [K], positive. With few pairs D is D0.
         """
         self.diagonal = guess
         if len(self) < LEARN_FROM:
@@ -148,16 +148,16 @@ def descend(
     guess: Callable[[FloatArray], FloatArray],
     grid: Grid | None = None,
 ) -> Iterator[Evaluation]:
-    """Yield every accepted point, each lower than the one before. Ends at a stationary point or without a decrease.
+    """Yield every accepted point, each lower than the one before. End at a stationary point or without a decrease.
 
-    Where no step decreases the loss the pairs are dropped, once. What the objective raises ends the search. The point
-    yielded last is the result.
+    If no step decreases the loss, the pairs are dropped, once. An exception of the objective ends the search. The last
+    yielded point is the result.
 
     Args:
-        objective: loss and gradient. Not finite where the loss is not defined, which shortens the step.
-        inverse: from earlier searches, or new. This search adds to it.
-        guess: point -> D0 of `InverseHessian.learn`.
-        grid: where it evaluates. None: anywhere. The start and the box's limits are on it.
+        objective: loss and gradient. They are not finite where the loss is not defined. This shortens the step.
+        inverse: inverse Hessian from earlier searches, or a new one. This search adds to it.
+        guess: function of a point that returns D0 of `InverseHessian.learn`.
+        grid: grid of the points, or None. The start and the box's limits must be on it.
     """
     at, dropped, iteration = start, False, 0
     while True:
@@ -181,7 +181,7 @@ def descend(
 def minimise_on_grid(objective: Objective, start: FloatArray, budget: Budget) -> Minimum:
     """Minimise without limits until nothing lower is found or the budget ends.
 
-    The end is the same on every machine, unless a number lies within rounding of the middle between two of the grid.
+    The end is the same on every machine, unless a number is within rounding of the middle between two grid values.
     """
     grid, D, nowhere = Grid(), np.ones_like(start), np.full_like(start, np.inf)
     search = RecordedLoss(objective, budget, StepRules(undefined="wall"))
@@ -198,7 +198,7 @@ def minimise_on_grid(objective: Objective, start: FloatArray, budget: Budget) ->
 
 
 def _free(at: Evaluation, box: Bounds) -> BoolArray:
-    """Return which variables may move: those at a limit whose gradient points out of the box may not."""
+    """Return which variables may move: not those at a limit with a step out of the box."""
     below, above = at.point <= box.lb, at.point >= box.ub
     return np.asarray(~((below & (at.gradient > 0.0)) | (above & (at.gradient < 0.0))))
 

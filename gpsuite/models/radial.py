@@ -15,9 +15,9 @@ from gpsuite.arrays import FloatArray
 from gpsuite.errors import unknown_name
 from gpsuite.models.config import KERNEL_NAMES
 
-# Up to here direct differences cost no more than a matrix product, and lose no digits.
+# Up to this number of inputs direct differences are as fast as a matrix product, and lose no digits.
 _FEW_INPUTS = 8
-# Scaled inputs beyond it leave |a|^2 + |b|^2 - 2 a'b too few digits, 2e-8: differences are taken then.
+# Beyond this size of scaled inputs |a|^2 + |b|^2 - 2 a'b has too few digits, 2e-8. Then differences are taken.
 FAR = 1e4
 # From this squared distance on exp(-sqrt(3 q)) is 0: an infinite q would make infinity times 0.
 _VANISHED = 1e6
@@ -31,8 +31,8 @@ def is_far(*scaled: FloatArray) -> bool:
 def squared_distances(A: FloatArray, B: FloatArray) -> FloatArray:
     """Return |a_i - b_k|^2, shape [I, K], for scaled inputs A [I, D] and B [K, D].
 
-    For many inputs by |a|^2 + |b|^2 - 2 a'b, with error about 1e-16 (|a|^2 + |b|^2): centre the inputs first. Where an
-    entry is beyond `FAR`, by differences.
+    For many inputs they are computed by |a|^2 + |b|^2 - 2 a'b, with error about 1e-16 (|a|^2 + |b|^2): centre the
+    inputs first. If an entry is beyond `FAR`, they are computed by differences.
     """
     if A.shape[1] <= _FEW_INPUTS or is_far(A, B):
         return np.asarray(cdist(A, B, "sqeuclidean"))

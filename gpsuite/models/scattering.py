@@ -1,4 +1,4 @@
-"""Scattering of images: features that no data chose, stable under small shifts and deformations.
+"""Scattering of images: features that do not depend on data, stable under small shifts and deformations.
 
 Equation: Bruna & Mallat 2013, Eq. (2), Eq. (3)
 """
@@ -16,14 +16,14 @@ from scipy import fft
 from gpsuite.arrays import FloatArray
 
 SCALES, ORIENTATIONS = 2, 8  # J and L
-SLANT = 4.0 / ORIENTATIONS  # of a wavelet's envelope: its width across the oscillation by that along it
-WIDTH, FREQUENCY = 0.8, 0.75 * np.pi  # of the finest wavelet: standard deviation in pixels, radians per pixel
+SLANT = 4.0 / ORIENTATIONS  # slant of a wavelet's envelope: its width along the oscillation over that across it
+WIDTH, FREQUENCY = 0.8, 0.75 * np.pi  # the finest wavelet's standard deviation in pixels and radians per pixel
 _STRIDE = 2**SCALES
-_MARGIN = _STRIDE  # pixels mirrored at each side, so that the far side of a periodic image is not seen
-_BATCH = 64  # images at once: what is worked on stays in the processor's cache
-_TURNS = 2  # copies of a filter at each side whose tails are folded in
-_MADE_UP, _BLUR, _INK = 400, 1.5, 0.5  # images, their blur in pixels, and the level above which there is ink
-_SHARED = 0.5  # of a weight's variance that near places share
+_MARGIN = _STRIDE  # pixels mirrored at each side: the opposite side of the periodic image has no effect
+_BATCH = 64  # images at once: the working arrays fit in the cache
+_TURNS = 2  # copies of a filter at each side with tails that are folded in
+_MADE_UP, _BLUR, _INK = 400, 1.5, 0.5  # number of images, their blur in pixels, and the level above which there is ink
+_SHARED = 0.5  # share of a weight's variance that near places have in common
 Transform = Literal["root", "log"]
 Single = npt.NDArray[np.float32]
 Spectrum = npt.NDArray[np.complex64]
@@ -35,9 +35,9 @@ class Filters:
 
     Attributes:
         fine: [L, P, P] Fourier transforms of the wavelets of scale 1.
-        coarse: [L, P, P] those of scale 2.
-        average: [P P, S S] low pass, every fourth pixel, margin left out, as a matrix on the image's pixels.
-        half_average: [P P / 4, S S] the same on an image with every second pixel kept.
+        coarse: [L, P, P] Fourier transforms of the wavelets of scale 2.
+        average: [P P, S S] low pass at every fourth pixel without the margin, as a matrix on the image's pixels.
+        half_average: [P P / 4, S S] low pass on an image with every second pixel kept.
     """
 
     fine: Single
@@ -50,7 +50,7 @@ def scattering(images: npt.ArrayLike) -> Single:
     """Return averages of an image, of its wavelet moduli, and of their wavelet moduli: J = 2, L = 8.
 
     S_0 = x * phi, S_1 = |x * psi_(j, l)| * phi, S_2 = ||x * psi_(0, l)| * psi_(1, m)| * phi (Bruna & Mallat 2013,
-    Eq. 2 and 3), each at every fourth pixel. psi are Morlet wavelets. No data decide anything in it.
+    Eq. 2 and 3), each at every fourth pixel. The psi are Morlet wavelets. Nothing in it depends on data.
 
     Args:
         images: grey levels [n, side, side], side a multiple of 4, at least 8.
@@ -112,13 +112,13 @@ def filters_of(side: int) -> Filters:
     angles = [(ORIENTATIONS // 2 - 1 - k) * np.pi / ORIENTATIONS for k in range(ORIENTATIONS)]
     banks = [np.array([_spectrum(wavelet(size, 2**j, angle)) for angle in angles]) for j in range(SCALES)]
     low = _spectrum(gabor(size, WIDTH * 2 ** (SCALES - 1), 0.0, 0.0, 1.0))
-    half = low.reshape(2, size // 2, 2, size // 2).sum(axis=(0, 2))  # the same filter between every second pixel
+    half = low.reshape(2, size // 2, 2, size // 2).sum(axis=(0, 2))  # the same filter on every second pixel
     average, half_average = _averages(low, _STRIDE), _averages(half, _STRIDE // 2)
     return Filters(banks[0].astype(np.float32), banks[1].astype(np.float32), average, half_average)
 
 
 def _spectrum(kernel: npt.NDArray[np.complex128]) -> FloatArray:
-    """Return a filter's Fourier transform, real because its value at -u is the conjugate of that at u."""
+    """Return a filter's Fourier transform. It is real: the filter's value at -u is the conjugate of that at u."""
     return np.asarray(fft.fft2(kernel).real, dtype=np.float64)
 
 
@@ -133,13 +133,13 @@ def _averages(low: FloatArray, stride: int) -> Single:
 
 
 def gabor(size: int, width: float, frequency: float, angle: float, slant: float) -> npt.NDArray[np.complex128]:
-    """Return a Gaussian of an ellipse times a wave [size, size], folded onto a periodic square, its weight 1.
+    """Return an elliptic Gaussian times a wave [size, size], folded onto a periodic square, with weight 1.
 
     Args:
         size: pixels of a side.
         width: standard deviation along the wave, in pixels.
         frequency: radians per pixel.
-        angle: of the wave's direction, in radians from the first axis.
+        angle: angle of the wave's direction, in radians from the first axis.
         slant: `width` divided by the standard deviation across the wave.
     """
     u = np.arange(-_TURNS * size, (_TURNS + 1) * size, dtype=np.float64)
@@ -159,10 +159,10 @@ def wavelet(size: int, scale: int, angle: float) -> npt.NDArray[np.complex128]:
 
 
 def rescaled(features: Single, scale: npt.NDArray[np.floating[Any]], transform: Transform) -> Single:
-    """Return sqrt(F / scale) or ln(1 + F / scale): features of large and of small responses become alike.
+    """Return sqrt(F / scale) or ln(1 + F / scale): features of large and of small responses get similar sizes.
 
     Args:
-        features: [n, P], at least 0 but for rounding.
+        features: [n, P], at least 0 up to rounding.
         scale: [P], above 0.
         transform: `root` or `log`.
     """
@@ -171,13 +171,13 @@ def rescaled(features: Single, scale: npt.NDArray[np.floating[Any]], transform: 
 
 
 def shared_over_places(features: Single, side: int) -> Single:
-    """Return features [n, P] whose weights are alike at near places of a path, where those of N(0, I) are unrelated.
+    """Return features [n, P] with similar weights at near places of a path. With weights of N(0, I) they are unrelated.
 
-    Under w ~ N(0, K), K = (1/2) (I + exp(-|p - q|^2 / 2)) for places p, q of one path in steps of four pixels, u'w is
+    For w ~ N(0, K), K = (1/2) (I + exp(-|p - q|^2 / 2)) for places p, q of one path in steps of four pixels, u'w is
     (K^(1/2) u)'v with v ~ N(0, I).
 
     Args:
-        features: as `rescaled` returns them.
+        features: result of `rescaled`.
         side: pixels of an image's side.
     """
     places = np.arange(side // _STRIDE, dtype=np.float64)
@@ -189,7 +189,7 @@ def shared_over_places(features: Single, side: int) -> Single:
 
 
 def made_up_scale(side: int) -> FloatArray:
-    """Return each path's standard deviation over made-up images, for every feature [P]: a scale without data.
+    """Return each path's standard deviation over generated images, for every feature [P]: a scale without data.
 
     The images are Gaussian noise, blurred, with ink at its high values.
     """

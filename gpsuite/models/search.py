@@ -1,4 +1,4 @@
-"""L-BFGS-B over any differentiable loss within a budget: counted, finite everywhere, best point kept. No TensorFlow.
+"""L-BFGS-B for any differentiable loss within a budget: counted, finite everywhere, best point kept. No TensorFlow.
 
 Source: Byrd, Lu, Nocedal & Zhu 1995 (scipy's implementation).
 """
@@ -18,27 +18,27 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.models.linalg import NotPositiveDefiniteError
 
-# Point [K] -> loss and gradient [K]. Not finite, or NotPositiveDefiniteError, where the loss is not defined.
+# Function of a point [K] that returns loss and gradient [K]. If the loss is not defined, they are not finite, or it
+# raises NotPositiveDefiniteError.
 Objective: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
 Status: TypeAlias = Literal["done", "budget", "diverged"]
-# L-BFGS-B's own limit, scipy's default. A run that meets it is reported as limited by budget.
+# L-BFGS-B's limit, scipy's default. A run that reaches it is reported as limited by budget.
 MAX_ITERATIONS = 15_000
-# A line search that finds no decrease has converged if the gradient is below this share of max(1, |loss|).
-# Rounding in the loss, about 1e-12 of it for usual condition numbers, hides slopes of its square root's
-# order.
+# A line search that finds no decrease has converged if the gradient is below this share of max(1, |loss|). The loss has
+# rounding of about 1e-12 of its size for usual condition numbers. This hides slopes of the order of its square root.
 STALLED_GRADIENT = 1e-4
 NO_ROOM = "the seconds left have no room for another evaluation"
 
 
 @dataclass(frozen=True)
 class StepRules:
-    """Convergence of L-BFGS-B, and the value it gets where the loss is not defined.
+    """Convergence of L-BFGS-B, and the value for points where the loss is not defined.
 
     Attributes:
         decrease: relative decrease of the loss in one step below which it has converged.
         slope: largest projected component of the gradient below which it has converged.
-        undefined: `parabola` has the slope of the line's origin and its minimum at a quarter of the step, so that the
-            step is shortened by 4. `wall` lies above all seen so far, without slope. Neither is ever accepted as best.
+        undefined: `parabola` has the slope of the line's origin and its minimum at a quarter of the step, so the step
+            is shortened by 4. `wall` is above all values so far, without slope. Neither is accepted as best.
     """
 
     decrease: float = 2.220446049250313e-9
@@ -52,15 +52,15 @@ SCIPY_RULES = StepRules()
 
 @dataclass(frozen=True)
 class Minimum:
-    """The best point that a search met, and how it ended.
+    """The best point of a search, and how the search ended.
 
     Attributes:
-        loss: the loss there, such as a negative log marginal likelihood in nats. Infinite if it is not defined at the
-            start, where the search then ended.
+        loss: loss at this point, such as a negative log marginal likelihood in nats. Infinite if it is not defined at
+            the start. Then the search ended there.
         status: done (converged), budget (stopped early) or diverged (no usable optimum).
-        message: what scipy said, or an empty string if it was interrupted.
+        message: scipy's message, or an empty string if the search was interrupted.
         stalled: whether its last line search found no decrease, converged or not.
-        failures: why the loss was not defined, one entry for each such evaluation.
+        failures: reasons why the loss was not defined, one entry for each such evaluation.
     """
 
     point: FloatArray
@@ -75,11 +75,11 @@ class Minimum:
 
 
 class BudgetEndedError(Exception):
-    """Leaves a search's loop when the budget is exhausted."""
+    """Raised to leave a search's loop when the budget is exhausted."""
 
 
 class StartNotFiniteError(Exception):
-    """Leaves a search's loop when there is no finite loss to start from."""
+    """Raised to leave a search's loop if the loss at the start is not finite."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class _Evaluation:
 
 
 class RecordedLoss:
-    """The objective as scipy sees it: counted, finite everywhere, remembering the best point."""
+    """The objective for scipy: it counts evaluations, is finite everywhere and keeps the best point."""
 
     def __init__(self, objective: Objective, budget: Budget, rules: StepRules = SCIPY_RULES) -> None:
         self._objective = objective
@@ -108,7 +108,7 @@ class RecordedLoss:
     def evaluate(self, point: FloatArray) -> tuple[float, FloatArray]:
         if self.evaluations and self.budget.exhausted:
             raise BudgetEndedError(self.budget.reason)
-        # an evaluation that would end after the budget is not begun
+        # no evaluation begins that would end after the budget
         if self.evaluations and not self.budget.has_room(self._longest):
             raise BudgetEndedError(NO_ROOM)
         if not self.evaluations:
@@ -117,7 +117,7 @@ class RecordedLoss:
         self.evaluations += 1
         begin = time.monotonic()
         try:
-            with np.errstate(all="ignore"):  # what is not finite is rejected below
+            with np.errstate(all="ignore"):  # values that are not finite are rejected below
                 loss, gradient = self._objective(point)
         except NotPositiveDefiniteError as error:
             return self._reject(point, str(error))
@@ -133,24 +133,24 @@ class RecordedLoss:
         return loss, gradient
 
     def _reject(self, point: FloatArray, why: str) -> tuple[float, FloatArray]:
-        """Return loss and gradient that scipy's line search turns back from."""
+        """Return loss and gradient that make scipy's line search go back."""
         self.failures.append(why)
         if self._origin is None:
             raise StartNotFiniteError
         if self.rules.undefined == "wall":
             return max(self._highest, 0.0) + 1.0, np.zeros_like(point)
-        # the parabola lies above the origin here, so the point is never accepted
+        # the parabola is above the origin here, so the point is never accepted
         step = point - self._origin.point
         fall = abs(float(self._origin.gradient @ step))
         return self._origin.loss + fall, 3.0 * fall / float(step @ step) * step
 
     def count_iteration(self, xk: FloatArray) -> None:
-        """Count one accepted step. `xk`, where it ended in the search's units, is the point evaluated last."""
+        """Count one accepted step. Its end `xk`, in the search's units, is the point evaluated last."""
         self.iterations += 1
         self._origin = self._last
 
     def minimum(self, status: Status, reason: str, message: str = "", stalled: bool = False) -> Minimum:
-        """Return the best so far, and that the search ended in this way."""
+        """Return the best point so far with the end of the search."""
         point, loss = (self._start, math.inf) if self.best is None else (self.best.point, self.best.loss)
         return Minimum(
             point, loss, status, reason, self.evaluations, self.iterations, message, stalled, tuple(self.failures)
@@ -180,7 +180,7 @@ def minimise(
             callback=search.count_iteration,
             options={
                 "ftol": rules.decrease,
-                # the limit holds in the variables' own unit
+                # the limit is in the variables' own unit
                 "gtol": unit * rules.slope,
                 "maxiter": MAX_ITERATIONS,
                 "maxfun": 20 * MAX_ITERATIONS,
@@ -196,9 +196,9 @@ def minimise(
 def _unit(gradient: FloatArray, box: Bounds | None) -> float:
     """Return the variables' unit in which the first step is no longer than 1. A power of two, which rounds nothing.
 
-    L-BFGS-B itself shortens the first step -gradient to length 1, but not where every variable has two limits: there a
-    steep start sends it to the box's corner, whose loss may be all rounding (an evidence at variance 1e6), and what
-    the search finds then depends on the machine's last bits.
+    L-BFGS-B itself shortens the first step -gradient to length 1, but not if every variable has two limits. Then a
+    steep start sends it to the box's corner. The loss there may be only rounding (an evidence at variance 1e6). So the
+    result would depend on the machine's last bits.
     """
     if box is None or not (np.isfinite(box.lb).all() and np.isfinite(box.ub).all()):
         return 1.0
@@ -216,7 +216,7 @@ def _conclude(search: RecordedLoss, result: OptimizeResult, box: Bounds | None) 
     slope = _projected_slope(search.best, box)
     if slope <= STALLED_GRADIENT * max(1.0, abs(search.best.loss)):
         reason = f"converged to working precision, largest slope {slope:.1e}"
-        # the line search can no longer tell the losses apart: an end as good as scipy allows
+        # the line search cannot distinguish the losses: this end is as good as scipy allows
         return search.minimum("done", reason, message, stalled=True)
     reason = f"line search failed with slope {slope:.1e}, {len(search.failures)} non-finite steps"
     return search.minimum("diverged", reason, message, stalled=True)

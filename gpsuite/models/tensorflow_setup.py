@@ -19,12 +19,12 @@ _THREAD_VARIABLES = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 def configure(threads: int | None = None) -> None:
     """Import TensorFlow quietly, with a fixed number of threads and float64 as GPflow's default.
 
-    Call it before anything else imports TensorFlow. Calling it again with the same number is harmless.
-    Messages of TensorFlow's C++ side are hidden unless `TF_CPP_MIN_LOG_LEVEL` requests them.
+    Call it before any other import of TensorFlow. Calling it again with the same number does nothing. Messages of
+    TensorFlow's C++ side are hidden unless `TF_CPP_MIN_LOG_LEVEL` requests them.
 
     Args:
-        threads: for both the intra-op and the inter-op pool. None: what the environment (the engine) requests,
-            otherwise 1, but those of a TensorFlow that its user started before, as in a notebook.
+        threads: number of threads for both the intra-op and the inter-op pool. None: the number of the environment (the
+            engine), otherwise 1. If a user started TensorFlow before, as in a notebook, its number is kept.
 
     Raises:
         ValueError: if `threads` is below 1.
@@ -46,13 +46,13 @@ def configure(threads: int | None = None) -> None:
         tensorflow.config.threading.set_intra_op_parallelism_threads(threads)
         tensorflow.config.threading.set_inter_op_parallelism_threads(threads)
     except RuntimeError as error:
-        # Started without us: its threads then came from the environment.
+        # TensorFlow was started elsewhere: its threads came from the environment.
         if asked and asked_before != str(threads):
             raise RuntimeError(
                 f"TensorFlow runs already and cannot change to {threads} threads. Configure it first"
             ) from error
     gpflow.config.set_default_float(np.float64)
-    # every fit compiles a new step, which TensorFlow would warn of as retracing
+    # every fit compiles a new step, and TensorFlow would warn of retracing
     tensorflow.get_logger().setLevel("ERROR")
 
 
@@ -65,16 +65,16 @@ def _import_quietly() -> tuple[ModuleType, ModuleType]:
 
 def _import_both() -> tuple[ModuleType, ModuleType]:
     tensorflow = importlib.import_module("tensorflow")
-    # GPflow rewrites the docstrings of its functions while it is imported: a quarter of that time
+    # GPflow rewrites the docstrings of its functions at import: a quarter of the time
     importlib.import_module("check_shapes").set_rewrite_docstrings(None)
     return tensorflow, importlib.import_module("gpflow")
 
 
 @contextmanager
 def _without_start_messages() -> Iterator[None]:
-    """Hold back what is written to file descriptor 2. Show it again if the block fails.
+    """Hide what is written to file descriptor 2. Show it if the block fails.
 
-    TensorFlow writes some lines before its log level takes effect, past Python's sys.stderr.
+    TensorFlow writes some lines before its log level has an effect. They do not go through Python's sys.stderr.
     """
     sys.stderr.flush()
     original = os.dup(2)

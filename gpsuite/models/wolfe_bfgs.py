@@ -1,7 +1,7 @@
-"""BFGS with a strong Wolfe line search by brackets and cubics (Fletcher 1987, Sec. 2.6), ended by loose tolerances.
+"""BFGS with a strong Wolfe line search by brackets and cubics (Fletcher 1987, Sec. 2.6), with loose tolerances.
 
-The three-class classifiers of Blaas et al. 2020 are trained so: ten iterations from the unit matrix, which is not
-rescaled after the first step. Another search ends elsewhere.
+The three-class classifiers of Blaas et al. 2020 are trained by ten iterations from the unit matrix. It is not rescaled
+after the first step. Another search would end at another point.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.models.search import Minimum, Objective
 
-DECREASE, SLOPE = 0.01, 0.9  # of the strong Wolfe conditions
-GROWTH = 3.0  # of a bracket, in units of its last step
-INNER = (0.1, 0.5)  # shares of a section that a trial keeps from its better and its other end
+DECREASE, SLOPE = 0.01, 0.9  # constants of the strong Wolfe conditions
+GROWTH = 3.0  # growth of a bracket, in units of its last step
+INNER = (0.1, 0.5)  # least distances of a trial from a section's better and other end, as shares of the section
 LONGEST_FIRST = 5.0
 LINE_EVALUATIONS = 50
 GRADIENT, CHANGE, ITERATIONS = 0.1, 1e-3, 10
@@ -34,9 +34,9 @@ def wolfe_bfgs(objective: Objective, start: FloatArray, iterations: int = ITERAT
     """Minimise a differentiable loss until its gradient or step is small, or the iterations end.
 
     Args:
-        objective: point [K] -> loss and gradient [K].
+        objective: function of a point [K] that returns loss and gradient [K].
         start: the first point, [K].
-        iterations: line searches, at most.
+        iterations: largest number of line searches.
     """
     evaluations = 1
     x, (f, g) = start, objective(start)
@@ -116,7 +116,7 @@ class _Search:
 
 
 def _cubic(one: _Trial, two: _Trial, a: float, b: float) -> float:
-    """Return where the cubic through two trials is least between a and b, in any order."""
+    """Return the minimum between a and b (in any order) of the cubic through two trials."""
     width = two.step - one.step
     rise = two.loss - one.loss
     if not np.isfinite(rise):

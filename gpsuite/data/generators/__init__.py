@@ -1,7 +1,7 @@
 """The papers' generated data: pure functions from a Generator and sizes to arrays.
 
-Sizes are `n` or `(..., n)`: the last number counts the points, what is before it counts independent
-repetitions, all drawn at once.
+Sizes are `n` or `(..., n)`. The last number counts the points. The numbers before count independent repetitions, all
+drawn at once.
 """
 
 from __future__ import annotations

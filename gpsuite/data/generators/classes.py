@@ -15,7 +15,7 @@ SYNTHETIC2D_SHIFT = 5.0
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Points of two classes, those of label 1 first. Arrays have the same leading axes for repetitions.
+    """Points of two classes, first those of label 1. Arrays have the same leading axes for repetitions.
 
     Attributes:
         X: inputs [..., N, D].
@@ -29,14 +29,14 @@ class Classes:
 def synthetic2d(rng: np.random.Generator, size: Size = 1200, *, standardise: bool = True) -> Classes:
     """Return the Synthetic2D data: two standard normals in the plane, shifted by 5 along one axis each.
 
-    Class 1 (label 1): N((5, 0), I). Class 2 (label -1): N((0, 5), I). Half of the points each. Then every column
-    has its mean subtracted and is divided by its sample standard deviation (divisor N - 1), over all points of a
-    repetition. Blaas et al. 2020, section 6 and appendix F.1.
+    Class 1 (label 1) is N((5, 0), I), class 2 (label -1) is N((0, 5), I), with half of the points each. Then every
+    column is standardised by its mean and sample standard deviation (divisor N - 1) over all points of a repetition.
+    See Blaas et al. 2020, section 6 and appendix F.1.
 
     Args:
         rng: source of randomness.
         size: n or (..., n), n even.
-        standardise: False returns the points before centring and scaling.
+        standardise: whether to centre and scale the points.
 
     Raises:
         ValueError: if n is odd.
@@ -62,8 +62,9 @@ def lssvm_classes(
 ) -> Classes:
     """Return two Laplace classes: x = y * location + scale * e, e with independent coordinates of density exp(-|e|)/2.
 
-    For the linear LS-SVM of Csaji and Kis (poster, figures 1 and 2: n = 100), which do not state the distributions.
-    By symmetry the best line goes through the origin: no bias is needed. Of an odd n, one more point has label 1.
+    They are for the linear LS-SVM of Csaji and Kis (poster, figures 1 and 2: n = 100), who do not state the
+    distributions. By symmetry the best line goes through the origin, so no bias is needed. For odd n one more point has
+    label 1.
 
     Args:
         rng: source of randomness.

@@ -13,8 +13,8 @@ from gpsuite.data.generators.sin_sigmoid import SafeSample
 
 Kernel: TypeAlias = Callable[[FloatArray, FloatArray, float, float], FloatArray]
 
-# Share of the variance added to the diagonal: smooth kernels are singular in floating point. The noise it adds has
-# 1e-4 of the function's standard deviation.
+# Share of the variance added to the diagonal: smooth kernels are singular in floating point. The added noise has 1e-4
+# of the function's standard deviation.
 RELATIVE_JITTER = 1e-8
 
 
@@ -60,9 +60,9 @@ def convolution_covariance(
 ) -> FloatArray:
     """Return the covariance of the convolution process, [N, P, M, P].
 
-    K[n, p, m, q] = sum_l W_pl W_ql c_l N(x_n - x_m | 0, A_p^-1 + A_q^-1 + Lambda_l^-1): output p is
-    sum_l W_pl * (smoothing by N(. | 0, A_p^-1) of a latent process of covariance c_l N(x - x' | 0, Lambda_l^-1)).
-    Li et al. 2022, App. H, Eq. (25). The exponential they print lacks the factor -1/2.
+    K[n, p, m, q] = sum_l W_pl W_ql c_l N(x_n - x_m | 0, A_p^-1 + A_q^-1 + Lambda_l^-1). Output p is a sum over l of
+    W_pl times a latent process, smoothed by N(. | 0, A_p^-1). The latent process has covariance c_l N(x - x' | 0,
+    Lambda_l^-1). See Li et al. 2022, App. H, Eq. (25). The printed exponential lacks the factor -1/2.
 
     Args:
         X: inputs [N, D].
@@ -97,7 +97,7 @@ def sample_gaussian(
         rng: source of randomness.
         covariance: positive semi-definite [N, N].
         draws: number of draws.
-        relative_jitter: see above.
+        relative_jitter: the jitter, as a share of the mean of the diagonal.
 
     Raises:
         numpy.linalg.LinAlgError: if the covariance with jitter is not positive definite.
@@ -110,7 +110,7 @@ def sample_gaussian(
 
 
 def _squared_distances(X: FloatArray, X2: FloatArray) -> FloatArray:
-    # summed column by column: exact zeros for equal rows, and no [N, M, D] array
+    # summed by columns: equal rows give exact zeros, and there is no [N, M, D] array
     total = np.zeros((len(X), len(X2)))
     for column in range(X.shape[1]):
         total += (X[:, None, column] - X2[None, :, column]) ** 2
@@ -127,8 +127,8 @@ Process: TypeAlias = Literal["lmc", "convolution"]
 
 PROCESSES: tuple[Process, ...] = ("lmc", "convolution")
 DOMAIN = (-2.0, 2.0)
-PARAMETER_RANGE = (0.01, 1.0)  # of the latent lengthscales and of the safety process's variance
-SMOOTHING_RANGE = (0.1, 0.5)  # of the convolution process's smoothing lengthscales
+PARAMETER_RANGE = (0.01, 1.0)  # range of the latent lengthscales and of the safety process's variance
+SMOOTHING_RANGE = (0.1, 0.5)  # range of the convolution process's smoothing lengthscales
 SAFETY_LENGTHSCALE = 1.0
 SAFETY_QUANTILE = 0.2
 OUTPUT_NOISE = 0.4  # standard deviation
@@ -140,7 +140,7 @@ class LmcParameters:
     """Parameters of the linear model of coregionalisation f = W g, g_l of unit variance.
 
     Attributes:
-        lengthscales: of the latent processes [L].
+        lengthscales: lengthscales of the latent processes [L].
         W: weights [P, L], rows of unit norm.
     """
 
@@ -170,9 +170,9 @@ class GpSamples:
     """Draws of the same process at the same inputs. Rows before `n_train` are for training, the others for testing.
 
     Attributes:
-        data: X [N, D]. F, Y [draws, N, P]; h, z [draws, N]. The threshold is common to all draws.
+        data: X [N, D], F and Y [draws, N, P], h and z [draws, N]. All draws have the same threshold.
         n_train: number of training rows.
-        parameters: of the process of the outputs.
+        parameters: parameters of the process of the outputs.
         safety_variance: variance of the safety process. Its lengthscale is 1.
     """
 
@@ -215,26 +215,26 @@ def gp_samples(
 ) -> GpSamples:
     """Return draws of a random multi-output process and safety process, as in Li et al. 2022, section I.3.
 
-    1. X: N = n_train + n_test inputs, uniform on [-2, 2)^D, the same in all draws (equal rows, which the paper
-       replaces, do not happen in double precision).
+    1. X: N = n_train + n_test inputs, uniform on [-2, 2)^D, the same in all draws. The paper replaces equal rows, but
+    these do not occur in double precision.
     2. Latent kernels of variance 1 and lengthscale U[0.01, 1). Safety kernel of variance U[0.01, 1) and lengthscale 1.
-    3. Latent functions g_l and safety function h, drawn again in each draw. Nothing else is.
+    3. Latent functions g_l and safety function h, drawn again in each draw. Nothing else is drawn again.
     4. W: rows standard normal, divided by their norm. 5. F = G W'.
     6. Y = F + 0.4 noise, z = h + 0.05 noise. The threshold is the 20 % quantile of the noisy z of all draws.
 
-    With `process=convolution` (the paper gives no experiment): Lambda_l = I / l_l^2 with the lengthscales above,
-    A_p = I / s_p^2 with s_p ~ U[0.1, 0.5), and c_l such that every latent process adds, on average over the outputs,
-    the variance it adds in the linear model. It factorises an (N P)^2 matrix: choose N P below about 10^4.
+    `process=convolution` has Lambda_l = I / l_l^2 with the lengthscales above and A_p = I / s_p^2 with s_p ~ U[0.1,
+    0.5). With c_l every latent process adds the same variance as in the linear model, on average over the outputs. The
+    paper has no such experiment. It factorises an (N P)^2 matrix: choose N P below about 10^4.
 
-    Each part has its random stream: with fewer draws, the functions and noises are the first ones of
-    more draws, up to rounding. The threshold is not.
+    Each part has its own random stream. With fewer draws, the functions and noises are the first ones of more draws, up
+    to rounding. The threshold differs.
 
     Args:
-        rng: source of randomness. Its spawned children are used, so that a second call gives another sample.
-        sizes: how much is drawn.
+        rng: source of randomness. Its spawned children are used, so a second call gives another sample.
+        sizes: numbers of draws and points.
         kernel: a key of `KERNELS`, for all processes. `squared_exponential` is the form of the authors' code,
-            `squared_exponential_paper` the printed one. The outputs of a convolution process have no other kernel
-            than the Gaussian; there, `kernel` is that of the safety process.
+            `squared_exponential_paper` the printed one. The outputs of a convolution process always have the Gaussian
+            kernel. Then `kernel` is that of the safety process.
         process: `lmc` or `convolution`.
 
     Raises:

@@ -1,6 +1,6 @@
-"""MATLAB's random numbers from a seed, for datasets that were drawn with it.
+"""MATLAB's random numbers from a seed, for datasets that were drawn with MATLAB.
 
-`rng(seed)` is the Mersenne Twister as numpy has it. `rand`, `randperm` and `randn` are functions of its words. The
+`rng(seed)` is the Mersenne Twister, as in numpy. `rand`, `randperm` and `randn` are functions of its words. The
 constants of `randn` are those of Marsaglia and Tsang's ziggurat with 256 layers (2000, J. Statistical Software 5(8)).
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 
-START_SEED = 5489  # what `rng(0)`, the state at start-up, represents
+START_SEED = 5489  # seed of `rng(0)`, the state at start-up
 LAYERS = 256
 R, V = 3.6541528853610088, 0.00492867323399  # start of the tail, area of a layer
 
@@ -35,7 +35,7 @@ class MatlabStream:
     """The stream after `rng(seed)`. Each call continues where the last ended.
 
     Args:
-        seed: 0 to 2**32 - 1, 0 is the state at start-up.
+        seed: number from 0 to 2**32 - 1. 0 is the state at start-up.
     """
 
     def __init__(self, seed: int) -> None:
@@ -52,7 +52,7 @@ class MatlabStream:
     def randn(self, *shape: int) -> FloatArray:
         """Return standard normal numbers of a shape, filled column by column.
 
-        They differ from MATLAB's by less than 1e-7: how it makes the last bits is not known.
+        They differ from MATLAB's by less than 1e-7: its method for the last bits is unknown.
         """
         values = [self._normal() for _ in range(math.prod(shape))]
         return np.reshape(np.array(values), shape, order="F")

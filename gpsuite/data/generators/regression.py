@@ -1,8 +1,9 @@
 """One-dimensional regression data y_i = f(x_i) + e_i with a choice of functions and noises.
 
-Confidence regions by gradient perturbation (Csaji and Kis 2019, assumption A3) need noise whose distribution does not
-change under the group they perturb with, given the inputs: sign changes (independent symmetric noises of any scales) or
-permutations (exchangeable noises). Every noise says which of the two hold. Some break both.
+Confidence regions by gradient perturbation (Csaji and Kis 2019, assumption A3) apply a group to the noise. Given the
+inputs, the group must not change the noise's distribution. The groups are sign changes (independent symmetric noises of
+any scales) and permutations (exchangeable noises). Every noise states which groups are valid. For some noises neither
+is.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ def as_shape(size: Size) -> tuple[int, ...]:
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], FloatArray]
 
-BIAS = 0.75  # of the biased Gaussian noise
+BIAS = 0.75  # mean of the biased Gaussian noise
 LOGNORMAL_SIGMA = 1.2
-MODE_WIDTH = 0.2  # of the bimodal noise, whose modes are -1 and 1
+MODE_WIDTH = 0.2  # standard deviation around the modes -1 and 1 of the bimodal noise
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,10 @@ class Noise:
     """A distribution of noise vectors.
 
     Attributes:
-        draw: (Generator, shape) -> values. The last axis counts the points.
-        signs: invariant under sign changes.
-        permutations: invariant under permutations.
-        input_scale: factor of the noise at a scalar input, where it depends on the input.
+        draw: function of generator and shape that returns values. The last axis counts the points.
+        signs: whether it is invariant under sign changes.
+        permutations: whether it is invariant under permutations.
+        input_scale: factor of the noise at a scalar input, if it depends on the input.
         formula: the distribution.
     """
 
@@ -65,8 +66,9 @@ def draw_noise(
         rng: source of randomness.
         name: a key of `NOISES`.
         size: n or (..., n).
-        inputs: scalar inputs, of a shape that broadcasts to `size`. Used by input-dependent noise only.
-        scale: factor, in the unit of the targets. Not the standard deviation for noises that have none.
+        inputs: scalar inputs, of a shape that broadcasts to `size`. Only input-dependent noise uses them.
+        scale: factor, in the unit of the targets. For noises without standard deviation it is not the standard
+            deviation.
 
     Raises:
         KeyError: if there is no noise of that name.
@@ -111,7 +113,7 @@ NOISES: dict[str, Noise] = {
     "laplace": Noise(lambda rng, shape: rng.laplace(size=shape), True, True, "density exp(-|e|)/2, variance 2"),
     "bimodal": Noise(_bimodal, True, True, "s + 0.2 N(0, 1), s = -1 or 1 with equal probability"),
     "cauchy": Noise(lambda rng, shape: rng.standard_cauchy(shape), True, True, "standard Cauchy. It has no mean"),
-    # independent, not identically distributed. Permutations are right only if the inputs come in random order
+    # independent, not identically distributed. Permutations are valid only if the inputs are in random order
     "scaled_t2": Noise(
         _scaled_t2, True, False, "s_i t_2 (no variance), s_i from 0.5 for the first to 1.5 for the last point"
     ),
@@ -127,7 +129,7 @@ NOISES: dict[str, Noise] = {
     "gaussian_biased": Noise(
         lambda rng, shape: BIAS + rng.standard_normal(shape), False, True, "N(0.75, 1): not centred"
     ),
-    # exchangeable without being independent: cov(e_i, e_j) = 1
+    # exchangeable but not independent: cov(e_i, e_j) = 1
     "shared_shift": Noise(_shared_shift, False, True, "u + v_i; u, v_i independent N(0, 1), u common to all points"),
     "zero": Noise(lambda rng, shape: np.zeros(shape), True, True, "0: every comparison is a tie"),
 }
@@ -135,7 +137,7 @@ NOISES: dict[str, Noise] = {
 
 DOMAIN = (-2.0, 2.0)
 
-# `linear` is for linear models, the others have a few turns in DOMAIN
+# `linear` is for linear models, the others have a few extrema in DOMAIN
 FUNCTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "sin_2x": lambda x: np.sin(2.0 * x),
     "cos_1.5x": lambda x: np.cos(1.5 * x),

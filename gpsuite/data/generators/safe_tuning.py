@@ -1,7 +1,7 @@
 """Tasks of safe optimisation: functions with a limit, a pool of settings, and a few safe settings to start from.
 
-The kinds and their constants were fixed before any method was tuned on them. Inputs lie in the unit cube. The first
-output is to be made small, and a setting is safe where h <= 0.
+The kinds and their constants were fixed before any method was tuned on them. Inputs are in the unit cube. The first
+output is minimised. A setting is safe if h <= 0.
 
 Source: Fiedler et al., "On safety in safe Bayesian optimization", 2024 (functions of known norm)
 """
@@ -19,13 +19,13 @@ from scipy.spatial import KDTree
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.generators.gp_samples import matern52, squared_exponential
 
-POOL = {1: 150, 2: 400, 3: 600}  # settings, by number of inputs
+POOL = {1: 150, 2: 400, 3: 600}  # number of settings, by number of inputs
 STARTS = 6
-START_HALF_WIDTH = {1: 0.06, 2: 0.12, 3: 0.2}  # of the cube that holds the starting settings
-NOISE = 0.02  # standard deviation of the noise, in those of the function over the pool
+START_HALF_WIDTH = {1: 0.06, 2: 0.12, 3: 0.2}  # half width of the cube of the starting settings
+NOISE = 0.02  # standard deviation of the noise, relative to that of the function over the pool
 STRONG_NOISE = 0.2
-SAFE_SHARES = (0.4, 0.55, 0.7)  # of the pool: the limit is such a quantile of the safety function
-CENTRES = 60  # of a function of known norm
+SAFE_SHARES = (0.4, 0.55, 0.7)  # safe share of the pool: the limit is this quantile of the safety function
+CENTRES = 60  # number of kernels of a function of known norm
 RKHS_LENGTHSCALE, RKHS_NORM = 0.2, 5.0
 ATTEMPTS = 500
 
@@ -35,11 +35,11 @@ Pair = tuple[Function, Function]
 
 @dataclass(frozen=True, eq=False)
 class TuningTask:
-    """A pool of n settings, what is truly measured at each, and where the search starts.
+    """A pool of n settings, the true values at each, and the start of the search.
 
     Attributes:
         X: settings, [n, D].
-        F: noise-free outputs, the first is to be minimised, [n, P].
+        F: noise-free outputs, [n, P]. The first is minimised.
         h: noise-free safety value, safe where h <= 0, [n].
         noise: standard deviation of each output's noise, [P].
         safety_noise: standard deviation of the safety value's noise.
@@ -69,7 +69,7 @@ class TuningTask:
 
 
 def draw_task(kind: str, rng: np.random.Generator) -> TuningTask:
-    """Draw a task of a kind: the same from the same generator state.
+    """Return a random task of a kind. The same generator state gives the same task.
 
     Raises:
         ArithmeticError: if no start far enough from the optimum is found.
@@ -88,8 +88,8 @@ def draw_task(kind: str, rng: np.random.Generator) -> TuningTask:
 def task_of(F: FloatArray, raw: FloatArray, X: FloatArray, noise: float, rng: np.random.Generator) -> TuningTask | None:
     """Return the task of outputs F [n, P] and safety values raw [n], or None if no start suits.
 
-    Starts are drawn around a setting well inside the safe part whose objective is above the median there, so that
-    there is something to gain.
+    Starts are drawn around a setting well inside the safe part. Its objective is above the median there, so an
+    improvement is possible.
     """
     limit = float(np.quantile(raw, rng.choice(SAFE_SHARES)))
     h = (raw - limit) / raw.std()
@@ -120,19 +120,19 @@ def _reached(X: FloatArray, safe: BoolArray, starts: IntArray) -> BoolArray:
     return np.asarray(np.isin(labels, labels[starts]) & safe)
 
 
-# Each kind returns the safety value and the outputs at settings X [n, D], columns of [n, 1 + P].
+# Each kind returns the safety value and the outputs at settings X [n, D], as columns of [n, 1 + P].
 def _bowl(rng: np.random.Generator, X: FloatArray) -> FloatArray:
     return _columns(_quadratic(rng, X), _quadratic(rng, X))
 
 
 def _edge(rng: np.random.Generator, X: FloatArray) -> FloatArray:
-    """The objective falls towards the limit: the optimum lies on it."""
+    """Return a task with an objective that falls towards the limit: the optimum is on the limit."""
     u = X @ _direction(rng, X)
     return _columns(u + 0.3 * _quadratic(rng, X), -u)
 
 
 def _plateau_cliff(rng: np.random.Generator, X: FloatArray) -> FloatArray:
-    """The safety value is flat, then rises steeply. The objective falls towards the cliff."""
+    """Return a task with a flat, then steeply rising safety value. The objective falls towards the cliff."""
     u = X @ _direction(rng, X)
     edge = np.quantile(u, rng.uniform(0.55, 0.75))
     return _columns(np.tanh((u - edge) / 0.05) + 0.05 * u, -u + 0.3 * _quadratic(rng, X))
@@ -145,7 +145,7 @@ def _short_waves(rng: np.random.Generator, X: FloatArray) -> FloatArray:
 
 
 def _ridge(rng: np.random.Generator, X: FloatArray) -> FloatArray:
-    """A narrow oblique valley of the objective, a limit across it."""
+    """Return a task with a narrow oblique valley of the objective and a limit across it."""
     a, b = _direction(rng, X), _direction(rng, X)
     u, v = (X - 0.5) @ a, (X - 0.5) @ b
     return _columns(np.abs(v) + 0.5 * u, (u / 0.15) ** 2 / (1.0 + (u / 0.3) ** 2) - v)
@@ -172,13 +172,13 @@ def _noisy(rng: np.random.Generator, X: FloatArray) -> FloatArray:
 
 
 def _two_objectives(rng: np.random.Generator, X: FloatArray) -> FloatArray:
-    """A second output that goes along with the first."""
+    """Return a task with a second output that correlates with the first."""
     f, g = _waves(rng, X, 0.4), _waves(rng, X, 0.4)
     return _columns(_waves(rng, X, 0.6), f, 0.8 * f + 0.6 * g)
 
 
 def _two_valleys(rng: np.random.Generator, X: FloatArray) -> FloatArray:
-    """A valley at hand, a deeper one farther off."""
+    """Return a task with a near valley of the objective, and a deeper one farther away."""
     u = X @ _direction(rng, X)
     near, far = rng.uniform(0.15, 0.3), rng.uniform(0.6, 0.8)
     f = -0.6 * np.exp(-(((u - near) / 0.1) ** 2)) - np.exp(-(((u - far) / 0.12) ** 2))
@@ -186,7 +186,7 @@ def _two_valleys(rng: np.random.Generator, X: FloatArray) -> FloatArray:
 
 
 def _corridor(rng: np.random.Generator, X: FloatArray) -> FloatArray:
-    """The safe part is narrow and winds. The objective falls along it."""
+    """Return a task with a narrow, winding safe part. The objective falls along it."""
     if X.shape[1] == 1:
         return _columns(np.abs(X[:, 0] - 0.5), -X[:, 0])
     middle = 0.5 + 0.2 * np.sin(2.0 * np.pi * X[:, 0] * rng.uniform(0.5, 1.0))
@@ -234,7 +234,7 @@ KINDS: dict[str, Kind] = {**PLAIN, **TRAPS, **DRAWN}
 def known_norm(rng: np.random.Generator, X: FloatArray) -> FloatArray:
     """Return at X [n, D] a function of norm `RKHS_NORM` in the RKHS of a squared exponential kernel, [n].
 
-    A combination of kernels at random centres: its squared norm is the quadratic form of the coefficients.
+    It is a combination of kernels at random centres. Its squared norm is the quadratic form of the coefficients.
     """
     Z = rng.uniform(0.0, 1.0, (CENTRES, X.shape[1]))
     a = rng.standard_normal(CENTRES)
@@ -252,12 +252,12 @@ def _direction(rng: np.random.Generator, X: FloatArray) -> FloatArray:
 
 
 def _quadratic(rng: np.random.Generator, X: FloatArray) -> FloatArray:
-    """Return a bowl with its centre inside, of other curvature along each input, [n]."""
+    """Return a quadratic with its minimum inside the cube and a different curvature along each input, [n]."""
     D = X.shape[1]
     return np.asarray(((X - rng.uniform(0.2, 0.8, D)) ** 2) @ rng.uniform(1.0, 4.0, D))
 
 
 def _waves(rng: np.random.Generator, X: FloatArray, lengthscale: float) -> FloatArray:
-    """Return a smooth random function, about a draw of a squared exponential process, [n]."""
+    """Return a smooth random function, approximately a draw of a squared exponential process, [n]."""
     frequencies = rng.standard_normal((X.shape[1], 100)) / lengthscale
     return np.asarray(np.cos(X @ frequencies + rng.uniform(0.0, 2.0 * np.pi, 100)) @ rng.standard_normal(100) / 7.0)

@@ -1,4 +1,4 @@
-"""The toy problem of safe active learning, a sine plus and minus a sigmoid (Li, Rakitsch and Zimmer 2022, I.3)."""
+"""The toy problem of safe active learning: a sine plus and minus a sigmoid (Li, Rakitsch and Zimmer 2022, I.3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SafeSample:
         Y: noisy outputs [..., N, P].
         h: noise-free safety values [..., N].
         z: noisy safety values [..., N].
-        threshold: a point is safe where the safety value is above it.
+        threshold: limit of the safety value. A point is safe if its value is above it.
     """
 
     X: FloatArray
@@ -36,7 +36,7 @@ class SafeSample:
 
 Form: TypeAlias = Literal["paper", "code"]
 
-# s of the sigmoid 1 / (1 + exp(-s x)): as the paper prints it, and as its authors' code has it
+# s of the sigmoid 1 / (1 + exp(-s x)): in the paper, and in its authors' code
 STEEPNESS: dict[Form, float] = {"paper": 2.0, "code": 1.0}
 EXPLORATION = (-2.0, 2.0)
 START = (-0.6, 0.6)
@@ -46,7 +46,7 @@ SAFETY_NOISE = 0.05
 
 
 def true_outputs(x: FloatArray, form: Form = "paper") -> FloatArray:
-    """Return f(x) = (sin 10x + sigmoid, sin 10x - sigmoid), sigmoid = 1 / (1 + exp(-s x)); [...] -> [..., 2].
+    """Return f(x) = (sin 10x + sigmoid, sin 10x - sigmoid), sigmoid = 1 / (1 + exp(-s x)), as [..., 2].
 
     Args:
         x: scalar inputs of any shape.
@@ -68,7 +68,7 @@ def exploration_grid(n: int = 200) -> FloatArray:
 
 
 def initial_inputs(rng: np.random.Generator, size: Size = 12) -> FloatArray:
-    """Return starting inputs, uniform on [-0.6, 0.6], where h is above 0.78; [..., n, 1]."""
+    """Return starting inputs, uniform on [-0.6, 0.6], where h is above 0.78, [..., n, 1]."""
     return rng.uniform(*START, as_shape(size))[..., None]
 
 
@@ -83,11 +83,10 @@ def sin_sigmoid(
         rng: source of randomness.
         X: inputs [..., N, 1].
         form: `paper` or `code`, the steepness of the sigmoid.
-        repetitions: shape of independent draws of the noise for the same inputs. It becomes the leading axes of Y
-            and z only.
+        repetitions: shape of independent draws of the noise for the same inputs. Only Y and z have these leading axes.
 
     Raises:
-        ValueError: if X has not one column.
+        ValueError: if X does not have exactly one column.
     """
     if X.ndim < 2 or X.shape[-1] != 1:
         raise ValueError(f"X has shape {X.shape}. It must be [..., N, 1]")

@@ -48,19 +48,19 @@ def make_dataset(
     safety: SafetyColumn | None = None,
     units: Mapping[str, str] | None = None,
 ) -> Dataset:
-    """Return the Dataset of a loader's arrays. Everything that is said about it comes from the spec.
+    """Return the Dataset of a loader's arrays. All its texts come from the spec.
 
     Args:
         spec: the dataset's description.
-        inputs: [N, D], any number type. Stored as float64.
+        inputs: [N, D], of any number type. They are stored as float64.
         targets: [N, P] or [N].
         input_names: D names.
         target_names: P names.
-        fixed_split: row indices (train, test), when the dataset comes with a split.
+        fixed_split: row indices (train, test), if the dataset has a split.
         label_names: C names (classification).
         grid: further inputs without targets, [G, D].
         safety: the safety column (measurements).
-        units: column name -> unit.
+        units: units by column name.
     """
     return Dataset(
         name=spec.name,

@@ -1,4 +1,4 @@
-"""Data that need no file: those of scikit-learn, and the papers' generated ones, fixed by the hash of their arrays."""
+"""Data without files: those of scikit-learn, and the papers' generated data, fixed by the hash of their arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpsuite.seeds import stream
 
 @LOADERS.register("diabetes")
 def load_diabetes(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return 442 x 10 unscaled inputs; target: a score of disease progression after one year, no unit."""
+    """Return 442 x 10 unscaled inputs. The target is a score of disease progression after one year, without unit."""
     from sklearn import datasets
 
     bunch = datasets.load_diabetes(scaled=False)
@@ -48,7 +48,7 @@ def load_digits(spec: DatasetSpec, read: Reader) -> Dataset:
 
 @LOADERS.register("iris")
 def load_iris(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return 150 x 4 lengths and widths of iris flowers in cm; labels 0 setosa, 1 versicolor, 2 virginica."""
+    """Return 150 x 4 lengths and widths of iris flowers in cm. Labels: 0 setosa, 1 versicolor, 2 virginica."""
     from sklearn import datasets
 
     bunch = datasets.load_iris()
@@ -102,7 +102,7 @@ SEED = 0
 DECIMALS = 6
 # a Cholesky factor of a nearly singular matrix magnifies the last bits
 DECIMALS_GP = 4
-DECIMALS_AUTHORS = 9  # of draws whose values are published
+DECIMALS_AUTHORS = 9  # decimals of draws that the authors published
 SIN_SIGMOID_FORMS: dict[str, Form] = {"paper": "paper", "code": "code"}
 GP_KERNELS = {"code": "squared_exponential", "paper": "squared_exponential_paper"}
 
@@ -149,7 +149,7 @@ def load_sin_sigmoid(spec: DatasetSpec, read: Reader) -> Dataset:
 
 @LOADERS.register("sin_sigmoid_measured")
 def load_sin_sigmoid_measured(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return the start of the toy problem: rows with one output each, in turn, and the exploration grid."""
+    """Return the start of the toy problem: rows with one output each, alternating, and the exploration grid."""
     rng = _rng(spec)
     sample = sin_sigmoid(rng, np.round(initial_inputs(rng, spec.rows), DECIMALS))
     one_each = np.arange(spec.rows)[:, None] % spec.n_targets == np.arange(spec.n_targets)
@@ -183,7 +183,7 @@ def load_gp_samples(spec: DatasetSpec, read: Reader) -> Dataset:
 
 
 def _rng(spec: DatasetSpec) -> np.random.Generator:
-    # by the loader's name: variants differ in the formula only, not in the random numbers
+    # by the loader's name: variants differ only in the formula, not in the random numbers
     return stream(SEED, "generated", spec.loader)
 
 

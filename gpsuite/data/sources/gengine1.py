@@ -1,7 +1,7 @@
 """Bosch gasoline engine on a test bench: filtered inputs with a history, eight measured outputs.
 
-The preparation of Li, Rakitsch and Zimmer 2022 (engine example), rebuilt from its description. All columns are
-standardised by the source with the mean and standard deviation of the training files. No units are published.
+The preparation follows the description of Li, Rakitsch and Zimmer 2022 (engine example). The source standardised all
+columns with the mean and standard deviation of the training files. It publishes no units.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpsuite.errors import unknown_name
 
 CHANNELS = ("Speed", "Load", "Lambda", "Ign_Ang", "Fuel_Cutoff")
 OUTPUTS = ("PAR", "CO", "CO2", "HC", "NOx", "O2", "T_EXM", "T_CAT1")
-TRAINING_FILES = frozenset({*range(10, 20), *range(30, 40)})  # by file number. All others are test files
+TRAINING_FILES = frozenset({*range(10, 20), *range(30, 40)})  # numbers of the training files. All others are test files
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class History:
 
     @property
     def longest(self) -> int:
-        """The largest lag K: so many rows at the start of every file have no complete history."""
+        """The largest lag K: the first K rows of every file have no complete history."""
         return max(lag for lags in self.lags for lag in lags)
 
 
-# Named after the outputs that are modelled. The safety value is T_EXM, safe up to 1.0, in both.
+# Variants, named after the modelled outputs. In both the safety value is T_EXM, safe up to 1.0.
 VARIANTS: Mapping[str, History] = {
     "HC_O2": History((298, 38, 18, 32, 28), ((0, 1, 4), (1, 2, 3, 7), (1, 4, 8), (1, 3, 4), ())),
     "CO2_HC": History((103, 32, 49, 126, 20), ((0, 4), (1, 2, 7), (1, 2, 7, 12), (1, 2, 3), (3, 4))),
@@ -53,7 +53,7 @@ VARIANTS: Mapping[str, History] = {
 def load_gengine1(spec: DatasetSpec, read: Reader) -> Dataset:
     """Return the training files' rows, then the test files', each in ascending order of file numbers.
 
-    Filter and lags do not reach from one file into the next. The targets are the eight outputs at the row's time.
+    Filter and lags do not extend from one file into the next. The targets are the eight outputs at the row's time.
 
     Raises:
         UserError: if the spec's variant is not one of `VARIANTS`.

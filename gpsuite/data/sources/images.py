@@ -63,8 +63,8 @@ def load_mnist_pooled(spec: DatasetSpec, read: Reader) -> Dataset:
     """Return the images of some digits of MNIST as in Blaas et al. 2020: 14 x 14 grey levels from 0 to 1.
 
     Each value is the mean of a square of 2 x 2 pixels divided by 255. An image is read column by column. The spec's
-    variant lists the digits, e.g. `38`. Classes are numbered in ascending order of the digits. Of either part the
-    first images of these digits are taken, as many as the spec has rows.
+    variant lists the digits, e.g. `38`. Classes are numbered in ascending order of the digits. From each part the first
+    images of these digits are taken, as many as the spec has rows.
     """
     images, labels, n_train = _read_mnist(read)
     digits = sorted({int(digit) for digit in spec.variant or ""})
@@ -98,7 +98,7 @@ def pixel_names(height: int, width: int) -> list[str]:
 def parse_idx(data: bytes) -> ByteArray:
     """Return the array of an IDX file of unsigned bytes.
 
-    The format: two zero bytes, the type, the number of dimensions, their sizes as big-endian 32-bit integers, and
+    The format has two zero bytes, the type, the number of dimensions, their sizes as big-endian 32-bit integers, and
     the numbers in C order (http://yann.lecun.com/exdb/mnist/).
 
     Raises:

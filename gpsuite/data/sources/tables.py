@@ -14,7 +14,7 @@ from gpsuite.data.sources import LOADERS, Reader, make_dataset
 from gpsuite.data.spec import DatasetSpec
 
 BOSTON_INPUTS = (*("CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE"), *("DIS", "RAD", "TAX", "PTRATIO", "B", "LSTAT"))
-# Harrison and Rubinfeld 1978, table IV. Columns without a unit are left out
+# See Harrison and Rubinfeld 1978, table IV. Columns without a unit are left out
 BOSTON_UNITS = {
     "CRIM": "crimes per person and year",
     "ZN": "%",
@@ -41,7 +41,7 @@ _PARTS = ("train", "test")
 
 @LOADERS.register("merged_text")
 def load_merged_text(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return the rows of the training part, then those of the test part, as one table without a split.
+    """Return the rows of the training part and then of the test part, as one table without a split.
 
     The files are `FOLDER_PART_data.asc` and `FOLDER_PART_labels.asc`. The inputs have no published names.
     """
@@ -68,7 +68,7 @@ def load_sarcos(spec: DatasetSpec, read: Reader) -> Dataset:
 
     def table(name: str) -> FloatArray:
         variable = name.removesuffix(".mat")
-        stream: Any = io.BytesIO(read(name))  # the type stubs know paths only
+        stream: Any = io.BytesIO(read(name))  # the type stubs know only paths
         return np.asarray(loadmat(stream, variable_names=[variable])[variable], np.float64)
 
     rows = np.vstack([table(file.name) for file in spec.files])

@@ -1,6 +1,6 @@
 """The regression tables of Wild et al. 2022, Table 1: text files of numbers, most of them from UCI.
 
-All rows are kept, copies included, as the paper's code keeps them: red wine has 240 rows whose inputs occur before.
+All rows are kept, including copies, as in the paper's code. Red wine has 240 rows with inputs that occur before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpsuite.data.spec import DatasetSpec
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of a table's inputs and of its target, whose column is the last if no other is named."""
+    """Names of a table's inputs and of its target. The target is the last column if no other is named."""
 
     inputs: tuple[str, ...]
     target: str

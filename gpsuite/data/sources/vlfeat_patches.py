@@ -12,7 +12,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray, IntArray
 
 STORED = Path(__file__).with_suffix(".json")
-MOST_PIXELS = 10  # as many as the paper's code takes
+MOST_PIXELS = 10  # number that the paper's code takes
 LEVELS = 4 * 255  # a pixel is a mean of four bytes
 
 
@@ -21,10 +21,10 @@ def vlfeat_patch(image: FloatArray, count: int) -> IntArray | None:
 
     Args:
         image: grey levels from 0 to 1, [h, w].
-        count: how many pixels, at most `MOST_PIXELS`.
+        count: number of pixels, at most `MOST_PIXELS`.
 
     Returns:
-        places in the image read row by row, or None for an image that is not stored or has no key point.
+        positions in the image read row by row, or None if the image is not stored or has no key point.
     """
     places = _patches().get(image_key(image))
     return np.array(places[:count]) if places else None

@@ -1,1 +1,1 @@
-"""The user's own table: from a file as people have it to a dataset, with every decision said."""
+"""The user's own table: from a file to a dataset, with every decision reported."""

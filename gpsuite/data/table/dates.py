@@ -21,19 +21,19 @@ _TIMES = (
 )  # fmt: skip
 _ISO = re.compile(r"\d{4}-\d{1,2}(?:-\d{1,2}(?:[T ]\d.*)?)?")
 _QUARTER = re.compile(r"(\d{4})[ -]?[Qq]([1-4])")
-_MAYBE_DATE = re.compile(r"\d{1,4}[./\s-]?\s*\w|[^\W\d_]{3,}[\s,-]\s*\w")  # what DATE_FORMATS begin with
+_MAYBE_DATE = re.compile(r"\d{1,4}[./\s-]?\s*\w|[^\W\d_]{3,}[\s,-]\s*\w")  # beginnings of DATE_FORMATS
 _LONGEST_DATE = 40
 _TIME = re.compile(r"(\d{1,3}):(\d\d)(?::(\d\d(?:[.,]\d+)?))?(?: ?([AaPp])\.?[Mm]\.?)?|(\d\d?)\.(\d\d)\.(\d\d)")
 _NUMBER_FORMS = {8: "%Y%m%d", 6: "%Y%m"}
-YEARS = (1000, 2100)  # what a whole number may be to be read as a year
+YEARS = (1000, 2100)  # whole numbers that may be read as a year
 
 
 def date_days(texts: Sequence[str], day_first: bool | None = None) -> FloatArray | None:
     """Return the days since 1970-01-01 of each text [K] if all are dates of one form, None if not.
 
     Args:
-        texts: of the cells.
-        day_first: which of two forms it is if no text shows which part is the day. None: neither.
+        texts: texts of the cells.
+        day_first: whether the day comes first, if no text shows which part is the day. None: unknown, so neither form.
     """
     found = _ways(texts)
     if len(found) > 1 and day_first is not None:
@@ -42,12 +42,12 @@ def date_days(texts: Sequence[str], day_first: bool | None = None) -> FloatArray
 
 
 def may_begin_with_day_or_month(texts: Sequence[str]) -> bool:
-    """Return whether all texts are dates, and in none day and month can be distinguished."""
+    """Return whether all texts are dates and no text distinguishes day and month."""
     return len(_ways(texts)) > 1 and date_days(texts) is None
 
 
 def _ways(texts: Sequence[str]) -> list[tuple[str, FloatArray]]:
-    """Return each form in which all texts are dates, and the days since 1970-01-01 [K] by it."""
+    """Return each form in which all texts are dates, with the days since 1970-01-01 [K] in this form."""
     if not texts or any(len(text) > _LONGEST_DATE or not re.search(r"\d", text) for text in texts):
         return []
     if all(map(_QUARTER.fullmatch, texts)):
@@ -63,7 +63,7 @@ def _ways(texts: Sequence[str]) -> list[tuple[str, FloatArray]]:
 
 
 def number_days(texts: Sequence[str]) -> FloatArray | None:
-    """Return the days since 1970-01-01 of numbers such as 20240301 or 202403 [K]. None if they are no dates."""
+    """Return the days since 1970-01-01 of numbers such as 20240301 or 202403 [K], or None if they are not dates."""
     length = len(texts[0]) if texts else 0
     if length not in _NUMBER_FORMS or any(len(text) != length or not text.isdecimal() for text in texts):
         return None
@@ -73,7 +73,7 @@ def number_days(texts: Sequence[str]) -> FloatArray | None:
 
 
 def time_hours(texts: Sequence[str]) -> FloatArray | None:
-    """Return the hours of times such as 18:00:00, 6:30 pm or 18.00.00 [K], None if a text is none."""
+    """Return the hours of times such as 18:00:00, 6:30 pm or 18.00.00 [K], or None if a text is not a time."""
     found = [_TIME.fullmatch(text) for text in texts]
     return np.array([_hours(each) for each in found if each]) if texts and all(found) else None
 
@@ -96,7 +96,7 @@ def _fits(text: str, form: str) -> bool:
 
 
 def _days(texts: Sequence[str], form: str) -> FloatArray | None:
-    """Return the days since 1970-01-01 of dates of one form [K]. None if a text is none."""
+    """Return the days since 1970-01-01 of dates of one form [K], or None if a text is not a date."""
     import pandas as pd
 
     parsed = pd.to_datetime(list(texts), format=form, errors="coerce", utc=True)

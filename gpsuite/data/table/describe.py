@@ -1,4 +1,4 @@
-"""Description of how a table is read, before a run: each column, copies, ids, order in time."""
+"""Description of a table's reading before a run: each column, copies, ids, order in time."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ class TableDescription:
 
     Attributes:
         rows: number of rows N.
-        columns: of each column how it is read, its range or levels, its gaps, and remarks.
-        notes: what was decided and what is suspicious, each a sentence.
-        warnings: what may be wrong with how it is read, each a sentence or two, with what decides it.
-        meanings: of each column `name`, `role`, whether it is `used` and the `reason`: what it holds, or why not.
-        unsure: columns that hold classes or a number, which their values do not tell.
+        columns: reading, range or levels, gaps and remarks of each column.
+        notes: decisions and suspicious findings, each a sentence.
+        warnings: doubts about the reading, each a sentence or two, with the setting that decides it.
+        meanings: `name`, `role`, whether it is `used` and the `reason` of each column: its content, or why it is not
+            used.
+        unsure: columns with values that may be classes or a number.
         regression: the target and the settings of a run that learns a number, or None.
-        classification: the same for classes.
+        classification: the target and the settings of a run that learns classes, or None.
     """
 
     rows: int
@@ -48,10 +49,10 @@ class TableDescription:
 
 
 def describe_table(spec: CsvSpec) -> TableDescription:
-    """Read every column of the table and say what was found, which column is the target is not asked.
+    """Return the description of every column of the table. The target need not be named.
 
     Raises:
-        DataError: if the file is no table.
+        DataError: if the file is not a table.
     """
     grid = read_grid(spec).filled
     notes = list(grid.notes)
@@ -91,7 +92,7 @@ def describe_table(spec: CsvSpec) -> TableDescription:
 def _warnings(
     spec: CsvSpec, grid: Grid, columns: Sequence[Column], targets: Sequence[tuple[Column, bool]]
 ) -> list[str]:
-    """Return the doubts about the columns that a run would use, and about inputs that tell one of the targets."""
+    """Return the doubts about the columns that a run would use, and about inputs that reveal a target."""
     out = {*split_columns(spec, "ignore", grid.header)}
     used = [column for column in columns if not column.useless and column.name not in out]
     said = doubts(spec, grid, used, split_columns(spec, "target", grid.header))
@@ -101,7 +102,7 @@ def _warnings(
 
 
 def ask_target(path: str, task: Task = "regression") -> DataError:
-    """Build the error for a table without a named target: its columns, and a guess, of classes if the task has them."""
+    """Return the error for a table without a named target: its columns, and a guess, of classes if the task has them."""
     spec = CsvSpec(path=path)
     found = describe_table(spec)
     names = few([str(column["column"]) for column in found.columns])
@@ -161,7 +162,7 @@ def split_columns(spec: CsvSpec, key: str, header: Sequence[str]) -> list[str]:
 
 
 def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
-    """Return sentences on what often goes wrong: copies, rows in order of time, marks for missing values, gaps."""
+    """Return sentences on common problems: copies, rows in order of time, marks for missing values, gaps."""
     notes = []
     different = any(len(grid.column(position).texts) == len(grid.cells) for position in range(len(columns)))
     copies = 0 if different else len(grid.cells) - len(set(map(tuple, grid.cells.tolist())))
@@ -180,14 +181,14 @@ def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
 
 
 def _last(columns: Sequence[Column], others: Sequence[Column]) -> Column | None:
-    """Return the last of the columns, one that is not among the others if there is one."""
+    """Return the last column that is not among the others, otherwise the last one."""
     first = [column for column in columns if column not in others]
     chosen = first or list(columns)
     return chosen[-1] if chosen else None
 
 
 def _settings(spec: CsvSpec, columns: Sequence[Column], target: Column | None) -> dict[str, str] | None:
-    """Return the settings of a run with this target, or None if there is none or no input next to it."""
+    """Return the settings of a run with this target, or None if there is no target or no input."""
     others = [column for column in columns if column is not target]
     if target is None or all(column.useless for column in others):
         return None

@@ -1,6 +1,6 @@
-"""Doubts about how a table is read. Each says what was seen, what it means, and which setting decides it.
+"""Doubts about the reading of a table. Each gives the finding, its meaning and the setting that decides it.
 
-A doubt changes nothing that is read. `describe` and a run's answer say the same ones.
+A doubt does not change the reading. `describe` and a run's answer report the same doubts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpsuite.data.table.roles import Column, rises
 from gpsuite.text import counted
 
 _SHOWN = 5  # names in a sentence
-_FEWEST_ROWS = 5  # below, whole numbers that go up say nothing
+_FEWEST_ROWS = 5  # with fewer rows, rising whole numbers are no evidence
 _POST = re.compile(r"(?:.*[ _.-])?(?:zip(?:[ _-]?code)?|post(?:al)?[ _-]?code|postal|plz|pin[ _-]?code)", re.IGNORECASE)
 _PHONE = re.compile(r"(?:.*[ _.-])?(?:(?:tele|cell|mobile)?[ _-]?phone.*|tel|mobile|fax|msisdn)", re.IGNORECASE)
 _CODE = re.compile(
@@ -41,20 +41,20 @@ _NINES = re.compile(r"-?(?:9+|9+\.9+|8{3,}|7{3,}|32767|32768|65535|2147483647|21
 _WIDE = 3  # least digits of a code by its width
 _LONG = 10  # digits of telephone numbers
 _LEVELS = 20
-_RECURS = 5  # rows of each such code
-_SHARED = 0.2  # of the others' range, how far a value lies away that does so in several columns
+_RECURS = 5  # least number of rows per code
+_SHARED = 0.2  # least distance of a value far from the others in several columns, as a share of their range
 _SEVERAL = 3
 _STRAY = 3  # most different marks on one side of the values
 
 
 def doubts(spec: CsvSpec, grid: Grid, columns: Sequence[Column], targets: Sequence[str] = ()) -> list[str]:
-    """Return what may be wrong with the columns that are used, each a sentence or two.
+    """Return the doubts about the used columns, each a sentence or two.
 
     Args:
-        spec: what the user states, which decides some.
+        spec: the user's statements, which decide some doubts.
         grid: the cells.
-        columns: inputs and targets that are used.
-        targets: names of targets: what they count is no input.
+        columns: used inputs and targets.
+        targets: names of targets. Rising numbers, codes and dates are only doubts about inputs.
     """
     if spec.strict:
         return []
@@ -71,7 +71,7 @@ def doubts(spec: CsvSpec, grid: Grid, columns: Sequence[Column], targets: Sequen
 
 
 def years(spec: CsvSpec, columns: Sequence[Column]) -> list[str]:
-    """Return a sentence about columns of years: how they are read, and the other way."""
+    """Return a sentence about columns of years: their reading, and the alternative."""
     if spec.strict:
         return []
     named = set(split_values(spec.numbers))
@@ -94,7 +94,7 @@ def _shown(names: Sequence[str]) -> str:
 
 
 def setting(spec: CsvSpec, key: str, values: Sequence[str]) -> str:
-    """Return the word that adds values to a list setting, as it is typed."""
+    """Return the command-line word that adds values to a list setting."""
     every = [*split_values(getattr(spec, key)), *values]
     one = len(every) == 1 and not set(every[0]) & set("[],\"'")
     return shlex.quote(f"dataset.{key}={every[0] if one else name_list(every)}")
@@ -109,7 +109,7 @@ def _whole(values: FloatArray) -> bool:
 
 
 def _rising(spec: CsvSpec, columns: Sequence[Column]) -> Iterator[str]:
-    """Whole numbers that go up in every row, under a name that is no counter's."""
+    """Yield a doubt about whole numbers that rise in every row under a name that is not a counter's."""
     names = [column.name for column in _numbers(columns) if len(column.values) >= _FEWEST_ROWS and rises(column.values)]
     if names:
         holds = "holds whole numbers that rise" if len(names) == 1 else "hold whole numbers that rise"
@@ -118,7 +118,7 @@ def _rising(spec: CsvSpec, columns: Sequence[Column]) -> Iterator[str]:
 
 
 def seeming_codes(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> dict[str, list[Column]]:
-    """Return what numbers that may be names of things seem to be -> their columns."""
+    """Return columns of numbers that may be names of things, by the kind of thing."""
     settled = {*split_values(spec.numbers), *split_values(spec.codes)}
     found: dict[str, list[Column]] = {}
     for column in [] if spec.strict else _numbers(columns):
@@ -128,7 +128,7 @@ def seeming_codes(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> dict[
 
 
 def _codes(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str]:
-    """Numbers that may be names of things."""
+    """Yield doubts about numbers that may be names of things."""
     for what, group in seeming_codes(spec, grid, columns).items():
         names = [column.name for column in group]
         few = [each for each in group if len(np.unique(_given(each))) <= spec.categories]
@@ -144,7 +144,7 @@ def _codes(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str
 
 
 def _code_kind(grid: Grid, column: Column) -> str:
-    """Return what a column of numbers is by its name or its digits, or an empty string."""
+    """Return the kind of thing that a column's numbers name, by its name or digits, or an empty string."""
     values = _given(column)
     if (
         not _whole(values)
@@ -186,7 +186,7 @@ def _texts(grid: Grid, column: Column) -> list[str]:
 
 
 def _width(grid: Grid, column: Column) -> int:
-    """Return how many digits each number has, 0 where they differ or are written otherwise."""
+    """Return the number of digits of the numbers, or 0 if it differs or they are written in another way."""
     lengths = {len(text) if text.isdecimal() else 0 for text in _texts(grid, column)}
     return lengths.pop() if len(lengths) == 1 else 0
 
@@ -228,7 +228,7 @@ def _dates(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str
 
 
 def _marks(spec: CsvSpec, columns: Sequence[Column]) -> Iterator[str]:
-    """Values that recur far from all others, above all the same one in several columns."""
+    """Yield doubts about values that recur far from all others, especially the same value in several columns."""
     levels = {
         column.name: np.unique(_given(column), return_counts=True) for column in _numbers(columns) if len(column.values)
     }
@@ -252,11 +252,11 @@ def _marks(spec: CsvSpec, columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _far_values(values: FloatArray, counts: IntArray) -> list[float]:
-    """Return the repeated extreme values that lie far from all others.
+    """Return the repeated extreme values that are far from all others.
 
     Args:
         values: different values, in order [K].
-        counts: how often each occurs [K].
+        counts: number of occurrences of each [K].
     """
     found: list[float] = []
     for side in (1, -1):
@@ -271,7 +271,7 @@ def _far_values(values: FloatArray, counts: IntArray) -> list[float]:
             ):
                 break
             gap, spread = abs(rest[0] - far[-1]), abs(rest[-1] - rest[0])
-            below = side > 0 and far[-1] < 0.0 <= rest[0]  # the only negative ones
+            below = side > 0 and far[-1] < 0.0 <= rest[0]  # the only negative values
             alone = below and usual and (far[-1] <= -99.0 or times[few - 1] > 2)
             alone = alone or (below and far[0] == -1.0 and _is_frequent(rest, times))
             enough = len(rest) >= 5 and times[few:].sum() >= 10
@@ -282,22 +282,22 @@ def _far_values(values: FloatArray, counts: IntArray) -> list[float]:
 
 
 def _count_down(far: FloatArray) -> bool:
-    """Return whether values are 99, 98, 97 or 999, 998, as answers that are none are often numbered."""
+    """Return whether values are 99, 98, 97 or 999, 998, the usual numbers of missing answers."""
     return bool(_is_usual(far[0]) and far[0] > 10.0 and len(far) > 1 and (np.diff(far) == -1.0).all())
 
 
 def _is_frequent(rest: FloatArray, times: IntArray) -> bool:
-    """Return whether -1, below counts, is no neighbour of theirs: far more frequent than the rarest count."""
+    """Return whether -1 below counts is not one of them: it is far more frequent than the rarest count."""
     return len(rest) >= 10 and bool((rest == np.floor(rest)).all()) and times[0] >= max(5, 3 * times[1])
 
 
 def _is_usual(mark: float) -> bool:
-    """Return whether a value is what programs and people often write for a missing one, such as -999."""
+    """Return whether a value is a usual mark of a missing value, such as -999."""
     return bool(_NINES.fullmatch(f"{mark:.12g}"))
 
 
 def _apart(mark: float, *, below: bool) -> float:
-    """Return how many times the others' range a value must lie away, if it is no usual mark. A round one less."""
+    """Return the least distance of an unusual mark, in ranges of the other values. It is less for a round mark."""
     if below:
         return 1.0
     return 3.0 if len(f"{abs(mark):.12g}".rstrip("0").strip("0.")) <= 1 else 10.0
@@ -306,7 +306,7 @@ def _apart(mark: float, *, below: bool) -> float:
 def _shared_marks(
     levels: dict[str, tuple[FloatArray, IntArray]], found: dict[float, dict[str, int]]
 ) -> dict[float, dict[str, int]]:
-    """Return the marks with further columns in which they are the repeated extreme, and those of several columns."""
+    """Return the marks, with all columns in which they are the repeated extreme, and the marks of several columns."""
     lowest: dict[float, dict[str, int]] = {}
     for name, (values, counts) in levels.items():
         if len(values) > 10 and counts[0] > 1 and values[0] <= 0.0 <= values[1]:
@@ -319,7 +319,7 @@ def _shared_marks(
 
 
 def _elsewhere(mark: float, levels: dict[str, tuple[FloatArray, IntArray]]) -> dict[str, int]:
-    """Return the columns in which a mark of another column is the repeated extreme, with how often it occurs."""
+    """Return the columns in which a mark of another column is the repeated extreme, with its number of occurrences."""
     found = {}
     for name, (values, counts) in levels.items():
         if len(values) < 6 or mark not in (values[0], values[-1]) or not (mark < 0.0 or _is_usual(mark)):
@@ -333,7 +333,7 @@ def _elsewhere(mark: float, levels: dict[str, tuple[FloatArray, IntArray]]) -> d
 
 
 def _north_america(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str]:
-    """NA read as missing among two-letter codes, though it may be North America or Namibia."""
+    """Yield a doubt about NA among two-letter codes: it is read as missing, but may be North America or Namibia."""
     for column in columns:
         if column.kind not in ("category", "text") or not column.gaps.any():
             continue
@@ -349,7 +349,7 @@ def _north_america(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iter
 
 
 def _untitled(grid: Grid) -> Iterator[str]:
-    """Columns without a title, which a decimal comma between cells makes."""
+    """Yield a doubt about columns without a title: a decimal comma between cells can cause them."""
     if not (places := grid.untitled):
         return
     said = f"{_shown([grid.header[place] for place in places])}: no title above"

@@ -1,4 +1,4 @@
-"""Formats of cells: numbers with their marks and symbols, gaps. The distinct texts of a column."""
+"""Formats of cells: numbers with their marks and symbols, and gaps. Also the distinct texts of a column."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpsuite.data.table.names import csv_error, shorten
 from gpsuite.errors import DataError
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "?"})
-# further marks, taken as gaps if they are the only text in a column of numbers
+# further marks. They are gaps if they are the only text in a column of numbers
 MISSING_MARKS = frozenset({"-", "--", "---", ".", "..", "*", "none", "nil", "unknown", "missing", "n.a.", "nd", "n/d"})
 
 TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1", "on"})
@@ -27,10 +27,10 @@ _SPACED = re.compile(rf"[+-]?\d{{1,3}}(?:[{_GROUP_SPACES}]\d{{3}})+(?:[.,]\d*)?"
 _COMMA_DECIMAL = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)?,\d+(?:[eE][+-]?\d+)?")
 _COMMA_GROUPS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 _DOT_GROUPS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+")
-_MINUS = ("\u2212", "\u2013")  # the minus sign and the dash that word processors write for it
-_MOSTLY = 0.8  # least share of a column's different texts that are numbers where it says how they are written
+_MINUS = ("\u2212", "\u2013")  # the minus sign and the dash that word processors use instead
+_MOSTLY = 0.8  # a column decides how numbers are written only if at least this share of its different texts are numbers
 _WORD = 3  # least letters of a word
-_BEGINS = frozenset("+-.,\u2212\u2013")  # besides digits, of numbers that float does not read
+_BEGINS = frozenset("+-.,\u2212\u2013")  # characters other than digits of numbers that float does not read
 _WHOLE = re.compile(r"[+-]?\d{1,3}")
 _POINT = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _EXPONENT = re.compile(r"([+-]?\d*\.\d*)[dD]([+-]\d{2,3})")  # as Fortran writes it
@@ -44,9 +44,9 @@ class Cells:
         name: the column's name.
         texts: the stripped texts, in the order in which they first occur.
         codes: [N] position of each cell's text.
-        numbers: [K] the number of a text as programs write it. NaN if it is none.
-        plain: [K] whether it is one.
-        missing: [K] whether it represents a gap.
+        numbers: [K] the number of a text as programs write it. NaN for other texts.
+        plain: [K] whether a text is such a number.
+        missing: [K] whether a text represents a gap.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Cells:
     @classmethod
     def of(cls, name: str, cells: Sequence[str] | NDArray[np.object_]) -> Cells:
         """Return the distinct texts of stripped cells [N]."""
-        import pandas as pd  # here, so that commands that read no table start faster
+        import pandas as pd  # imported here: commands that read no table start faster
 
         codes, found = pd.factorize(np.array(cells, dtype=object))
         texts = tuple(found)
@@ -76,7 +76,7 @@ class Cells:
 
     @cached_property
     def signed(self) -> dict[int, tuple[str, str]]:
-        """Position of each text that is no plain number and no gap -> the text without its sign, and the sign."""
+        """The text without its sign, and the sign, by position of each text that is not a plain number or a gap."""
         others = np.flatnonzero(~self.plain & ~self.missing).tolist()
         return {position: without_symbol(self.texts[position]) for position in others}
 
@@ -92,14 +92,15 @@ class NumberFormat:
 
     Attributes:
         decimal: the decimal mark, `.` or `,`.
-        thousands: the mark between groups of three digits, or an empty string. Blanks and apostrophes are always read.
+        thousands: the mark between groups of three digits, or an empty string. Blanks and apostrophes always count as
+            such marks.
     """
 
     decimal: str = "."
     thousands: str = ""
 
     def number(self, text: str) -> float | None:
-        """Return the number, None if the text is none. Infinite for `inf` and for what leaves float64."""
+        """Return the number, or None if the text is not one. It is infinite for `inf` and for overflow of float64."""
         text = _plain_minus(text)
         if _SPACED.fullmatch(text):
             text = re.sub(f"[{_GROUP_SPACES}]", "", text)
@@ -112,7 +113,7 @@ class NumberFormat:
         return plain_number(text)
 
     def numbers(self, cells: Cells, *, without_signs: bool = False) -> tuple[FloatArray, BoolArray]:
-        """Return the number of each text, NaN if it is none, and whether it is one [K]."""
+        """Return the number of each text, NaN for other texts, and whether it is one [K]."""
         values, known = cells.numbers.copy(), cells.plain.copy()
         if self.decimal == ",":
             for position in np.flatnonzero(known & ~cells.missing):
@@ -128,7 +129,7 @@ class NumberFormat:
 
 
 def format_of(reading: Mapping[str, str]) -> NumberFormat | None:
-    """Return how the table writes numbers. None if it is not known."""
+    """Return how the table writes numbers, or None if that is not known."""
     if "decimal" not in reading and "thousands" not in reading:
         return None
     return NumberFormat(reading.get("decimal", "."), reading.get("thousands", ""))
@@ -145,7 +146,7 @@ def _plain_minus(text: str) -> str:
 def yes_and_no(texts: Iterable[str]) -> bool:
     """Return whether texts are words for yes and no.
 
-    Single letters only in pairs, as T and F: T and Y are two levels.
+    Single letters count only in pairs, as T and F. T and Y are two levels.
     """
     words = set()
     for text in texts:
@@ -157,15 +158,15 @@ def yes_and_no(texts: Iterable[str]) -> bool:
 
 
 def same_word(text: str) -> str:
-    """Return the text without what does not tell levels apart: capital letters of words, blanks between them.
+    """Return the text without features that do not distinguish levels: capital letters and blanks of words.
 
-    Shorter texts are left as they are: AA, Aa and aa are three genotypes.
+    Short texts do not change: AA, Aa and aa are three genotypes.
     """
     return " ".join(text.casefold().split()) if sum(map(str.isalpha, text)) >= _WORD else text
 
 
 def like_number(text: str) -> bool:
-    """Return whether a text is a number in any of the ways that are read, whichever the file's is."""
+    """Return whether a text is a number in any known format, regardless of the file's."""
     if plain_number(text) is not None:
         return True
     bare = _plain_minus(without_symbol(text)[0])
@@ -173,8 +174,8 @@ def like_number(text: str) -> bool:
 
 
 def plain_number(text: str) -> float | None:
-    """Return the number of a text such as `-1.5e3`, None if it is none."""
-    if "_" in text:  # Python reads 1_0 as 10, no other program does
+    """Return the number of a text such as `-1.5e3`, or None for other texts."""
+    if "_" in text:  # Python reads 1_0 as 10, other programs do not
         return None
     try:
         return float(text)
@@ -184,7 +185,7 @@ def plain_number(text: str) -> float | None:
 
 
 def plain_numbers(texts: Sequence[str]) -> tuple[FloatArray, BoolArray]:
-    """Return `plain_number` of each text, NaN if it is none, and whether it is one [K]."""
+    """Return `plain_number` of each text, NaN for other texts, and whether it is one [K]."""
     try:
         values = np.array(list(map(float, texts)), dtype=np.float64)
         if "_" not in "\n".join(texts):
@@ -202,7 +203,7 @@ def is_missing(text: str) -> bool:
 
 
 def without_symbol(text: str) -> tuple[str, str]:
-    """Return the text without a currency sign before it or a percent or currency sign behind it, and the sign."""
+    """Return the text without a currency sign before it or a percent or currency sign after it, and the sign."""
     sign = text[:1] if text[:1] in ("+", "-", *_MINUS) else ""
     first, last = text[len(sign) : len(sign) + 1], text[-1:]
     before = first if first in CURRENCIES else ""
@@ -217,22 +218,22 @@ def without_symbol(text: str) -> tuple[str, str]:
 def find_format(
     key: str, path: str, columns: Sequence[Cells], decimal: str | None, thousands: str | None, separator: str
 ) -> tuple[NumberFormat, str]:
-    """Return the format in which the file's numbers are written, and a sentence if it is not the usual one.
+    """Return the format of the file's numbers, and a sentence if it is not the usual one.
 
-    The columns decide together: 1,5 can only have a decimal comma, 1,234.5 only a comma between thousands, and 1,234
-    may be either, unless there is a number such as 1.5 somewhere. Columns of plain numbers are looked at where the
-    others leave a doubt.
+    All columns decide together. 1,5 can only have a decimal comma, 1,234.5 only a comma between thousands. 1,234 may be
+    either, unless there is a number such as 1.5 somewhere. Columns of plain numbers are used if the others leave a
+    doubt.
 
     Args:
-        key: of the file, for messages.
+        key: key of the file, for messages.
         path: the file, for messages.
         columns: the file's columns.
-        decimal: the mark the user says, None if they say nothing.
-        thousands: the same between thousands.
-        separator: between cells. If it is no comma, 1.032 next to 948 may have a point between thousands.
+        decimal: the decimal mark that the user states, or None.
+        thousands: the mark between thousands that the user states, or None.
+        separator: separator of cells. If it is not a comma, 1.032 next to 948 may have a point between thousands.
 
     Raises:
-        DataError: if the marks are no marks, the columns contradict each other, or cannot say.
+        DataError: if the marks are not valid, or the columns contradict each other or do not decide.
     """
     if decimal is not None or thousands is not None:
         return _stated_format(decimal, thousands), ""
@@ -248,7 +249,7 @@ def find_format(
 
 
 def _decided(seen: _Seen, separator: str, fault: Callable[..., DataError]) -> tuple[NumberFormat, str]:
-    """Return the format that the numbers seen have, and a sentence on what was decided. `fault` says what cannot be."""
+    """Return the format of the seen numbers, and a sentence on the decision. `fault` makes the error."""
     comma, points = seen.decimal or seen.proved, seen.groups or seen.point
     if comma and points:
         text = f"{comma} needs a decimal comma, {points} a decimal point"
@@ -276,10 +277,10 @@ def _decided(seen: _Seen, separator: str, fault: Callable[..., DataError]) -> tu
 
 
 def as_the_table(table: NumberFormat | None, columns: Sequence[Cells], alike: bool) -> tuple[NumberFormat, str] | None:
-    """Return the table's format for a file that belongs to it, and a sentence. None if it has no marks or others.
+    """Return the table's format for a file that belongs to it, and a sentence. None if the file has no marks or others.
 
     Args:
-        table: how the table writes numbers. None for the table itself.
+        table: the table's format of numbers. None for the table itself.
         columns: the file's columns.
         alike: whether the cells are separated as in the table. If not, 1.234 need not be 1234.
     """
@@ -298,7 +299,7 @@ def as_the_table(table: NumberFormat | None, columns: Sequence[Cells], alike: bo
 def refuse_twofold(
     key: str, path: str, columns: Sequence[Cells], table: NumberFormat | None, written: NumberFormat
 ) -> None:
-    """Refuse a file that belongs to a table and holds a number that reads otherwise as the table writes numbers.
+    """Raise if a file that belongs to a table has a number with another value in the table's format.
 
     Raises:
         DataError: naming the number.
@@ -314,7 +315,7 @@ def refuse_twofold(
 
 
 def _marked(columns: Sequence[Cells]) -> list[tuple[str, str]]:
-    """Return column name and number of each text that is a number with a point, a comma or blanks in it.
+    """Yield column name and number of each text that is a number with a point, a comma or blanks in it.
 
     Columns of plain numbers come last.
     """
@@ -328,7 +329,7 @@ def _marked(columns: Sequence[Cells]) -> list[tuple[str, str]]:
 
 
 def _stated_format(decimal: str | None, thousands: str | None) -> NumberFormat:
-    """Return the format of the marks that the user says."""
+    """Return the format of the marks that the user states."""
     for key, mark, allowed in (("decimal", decimal, (".", ",")), ("thousands", thousands, (",", ".", "", " ", "'"))):
         if mark is not None and mark not in allowed:
             raise csv_error(
@@ -337,22 +338,22 @@ def _stated_format(decimal: str | None, thousands: str | None) -> NumberFormat:
     point = decimal or ("," if thousands == "." else ".")
     if point == thousands:
         raise csv_error("thousands", thousands, "is also the decimal mark", "the two marks differ")
-    # the other mark can then only be between groups of three digits
+    # then the other mark can only be between groups of three digits
     return NumberFormat(point, ("." if point == "," else ",") if thousands is None else thousands)
 
 
 class _Seen:
-    """The first number of each kind that tells how the file writes them, as `'1,5' in column 'a'`.
+    """The first number of each kind that shows the file's format, as `'1,5' in column 'a'`.
 
     Attributes:
-        decimal: only with a decimal comma.
-        groups: only with a comma between thousands.
-        either: with one of the two.
-        point: only with a decimal point.
-        dotted: with a decimal point or a point between thousands.
-        mixed: as `dotted`, in a column with whole numbers that have no point.
-        round: as `dotted`, in a column of such numbers that all end in 00, as no decimals do that a program writes.
-        proved: only with a point between thousands.
+        decimal: number that must have a decimal comma.
+        groups: number that must have a comma between thousands.
+        either: number that has one of the two.
+        point: number that must have a decimal point.
+        dotted: number with a decimal point or a point between thousands.
+        mixed: number as `dotted`, in a column with whole numbers that have no point.
+        round: number as `dotted`, in a column of such numbers that all end in 00. Programs do not write such decimals.
+        proved: number that must have a point between thousands.
     """
 
     def __init__(self) -> None:
@@ -360,12 +361,12 @@ class _Seen:
         self.round = ""
 
     def add(self, cells: Cells) -> None:
-        """Look at a column. One that does not hold numbers says nothing."""
+        """Note the numbers of a column. A column without numbers is no evidence."""
         others = {position: _plain_minus(bare) for position, (bare, _) in cells.signed.items()}
         kinds = {bare: _mark_kind(bare) for bare in others.values()}
         if others:
             plain = {cells.texts[position] for position in np.flatnonzero(cells.plain & ~cells.missing)}
-            # a text that is left as it is is known to be no plain number
+            # a text without a sign is known to be no plain number
             changed = {bare for position, bare in others.items() if bare != cells.texts[position]}
             wrong = sum(
                 not kind and bare not in plain and (bare not in changed or plain_number(bare) is None)
@@ -377,7 +378,7 @@ class _Seen:
         for position in np.flatnonzero(~cells.missing).tolist():
             text = others.get(position)
             if text is None:
-                if self.point:  # what a plain number can tell is known then
+                if self.point:  # then plain numbers add nothing
                     continue
                 text = cells.texts[position]
                 kinds[text] = _mark_kind(text)
@@ -400,7 +401,7 @@ class _Seen:
 
 
 def _mark_kind(text: str) -> str:
-    """Return which attribute of `_Seen` a number with marks speaks for, or an empty string."""
+    """Return the attribute of `_Seen` for a number with marks, or an empty string."""
     zero = text.lstrip("+-").startswith("0")
     if "," in text:
         grouped, decimal = _COMMA_GROUPS.fullmatch(text), _COMMA_DECIMAL.fullmatch(text)

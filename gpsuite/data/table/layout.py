@@ -1,4 +1,4 @@
-"""From a file to its cells: encoding, separator, names, units, ragged rows, and files that belong to a table."""
+"""Cells of a file: encoding, separator, names, units, ragged rows, and files that belong to a table."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def parse_separator(text: str) -> str:
 
 
 def read_bytes(text: str, key: str = "path") -> bytes:
-    """Return the content of the file `dataset.KEY` names.
+    """Return the content of the file that `dataset.KEY` names.
 
     Raises:
-        DataError: if there is none (with the nearest name in its folder), or it is a folder, empty or unreadable.
+        DataError: if it does not exist (with the nearest name in its folder), or it is a folder, empty or unreadable.
     """
     if text in (MISSING, ""):
         raise csv_error(key, "", "no file named", f"set dataset.{key}=FILE.csv")
@@ -73,7 +73,7 @@ def read_bytes(text: str, key: str = "path") -> bytes:
 
 
 def decode(path: str, data: bytes, key: str = "path", *, strict: bool = False) -> tuple[str, list[str]]:
-    """Return the text of a file and what was decided: UTF-8 or UTF-16 with a mark, or Windows-1252 (not if strict).
+    """Return the text of a file and the decision: UTF-8 or UTF-16 with a mark, or Windows-1252 (not if strict).
 
     Raises:
         DataError: if it is binary, or not UTF-8 and `strict`.
@@ -114,24 +114,25 @@ def _no_such_file(text: str, path: Path, key: str) -> DataError:
 _BLANKS = re.compile(r"[ \t]+")
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]+")
 
-Row: TypeAlias = tuple[int, list[str]]  # the line of the file it begins in, counted from 1, and its cells
+Row: TypeAlias = tuple[int, list[str]]  # the line of the file where it begins, counted from 1, and its cells
 
-SEPARATORS = (",", ";", "\t", "|")  # and blanks, if no other fits
+SEPARATORS = (",", ";", "\t", "|")  # blanks too, if no other separator fits
 _SEPARATOR_NAMES = {"\t": "tabs", " ": "blanks"}
 _FITS = 0.8  # least share of rows of the same width
 _MOST_TITLES = 20  # rows above the names
 _LOOKED_AT = 50  # rows that decide on separator, width and units
 _KEPT_FILES = 2  # a table and a file that belongs to it
 UNIT = "unit "  # before a column's name in `Dataset.reading`
-UNTITLED = "untitled"  # there, the columns of a table without titles
-TARGETS = "targets"  # and its targets
+UNTITLED = "untitled"  # in `Dataset.reading`, the columns of a table without titles
+TARGETS = "targets"  # in `Dataset.reading`, its targets
 
 
 @dataclass(frozen=True)
 class _Way:
-    """Settings of a spec that say how the file is read.
+    """Settings of a spec for the reading of a file.
 
-    `units` are those of the table to which it belongs, `titles` whether the first line holds them. None: found.
+    `units` are those of the table to which it belongs. `titles` states whether the first line holds titles. None:
+    found.
     """
 
     path: str
@@ -146,22 +147,22 @@ class _Way:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The cells of a table as texts, before any is understood.
+    """The cells of a table as texts, before interpretation.
 
     Attributes:
         path: the file as the user names it.
-        key: which names it, without `dataset.`.
+        key: setting that names it, without `dataset.`.
         sha256: hash of the file's bytes.
         separator: the character between cells.
         header: the K column names, all different, none empty.
-        lines: line of the file each of the N rows begins in.
+        lines: line of the file where each of the N rows begins.
         cells: the stripped cells [N, K].
-        units: column name -> unit, from a line of units.
+        units: units by column name, from a line of units.
         repeated: names that several columns have. The second is called NAME_2.
-        notes: what was decided, each a sentence.
+        notes: decisions, each a sentence.
         faults: rows that are not as long as the header, each a sentence with its line.
-        numbered: the first line where it holds values and the columns were therefore given names.
-        untitled: positions of columns of values, not the first, that have no title.
+        numbered: the first line, if it holds values. Then the columns were given names.
+        untitled: positions of columns of values without title, except the first column.
     """
 
     path: str
@@ -180,14 +181,14 @@ class Grid:
     _columns: dict[int, Cells] = field(default_factory=dict, init=False, repr=False)
 
     def column(self, position: int) -> Cells:
-        """Return the N cells of a column. They are looked through once."""
+        """Return the N cells of a column. They are analysed once."""
         if position not in self._columns:
             self._columns[position] = Cells.of(self.header[position], self.cells[:, position])
         return self._columns[position]
 
     @cached_property
     def filled(self) -> Grid:
-        """The table without rows in which every cell is empty (spreadsheets leave them behind)."""
+        """The table without rows in which every cell is empty (spreadsheets produce such rows)."""
         kept = (self.cells != "").any(axis=1)
         if kept.all():
             return self
@@ -196,19 +197,19 @@ class Grid:
 
 
 def read_grid(spec: CsvSpec, key: str = "path", least: int = 2, table_units: Mapping[str, str] | None = None) -> Grid:
-    """Read the file `dataset.KEY` into cells.
+    """Return the cells of the file `dataset.KEY`.
 
-    Without `strict`, what loses nothing is guessed and said: the encoding, the separator, a first line `sep=;`, lines
-    above the names, a line of units below them, names that are empty or repeated, names that are absent.
+    Without `strict`, guesses that lose nothing are made and reported. They are the encoding, the separator, a first
+    line `sep=;`, lines above the names, a line of units below them, and empty, repeated or missing names.
 
     Args:
-        spec: the file and what the user states.
-        key: of the file.
-        least: columns that it must have.
-        table_units: column name -> unit, of the table to which the file belongs. None for a table.
+        spec: the file and the user's statements.
+        key: key of the file.
+        least: least number of columns.
+        table_units: units by column name of the table to which the file belongs. None for a table.
 
     Raises:
-        DataError: if there is no such file, or it is no table of `least` columns or more.
+        DataError: if there is no such file, or it is not a table of `least` columns or more.
     """
     path = getattr(spec, key) or ""
     data = read_bytes(path, key)
@@ -220,7 +221,7 @@ def read_grid(spec: CsvSpec, key: str = "path", least: int = 2, table_units: Map
     return grid
 
 
-@lru_cache(maxsize=_KEPT_FILES)  # by content: one command plans several experiments on a table
+@lru_cache(maxsize=_KEPT_FILES)  # cached by content: a command plans several experiments on the same table
 def _grid(data: bytes, way: _Way) -> Grid:
     path, key = way.path, way.key
     text, notes = decode(path, data, key, strict=way.strict)
@@ -265,7 +266,7 @@ def _grid(data: bytes, way: _Way) -> Grid:
 
 
 def _untitled(first: Sequence[str], cells: NDArray[np.object_]) -> tuple[int, ...]:
-    """Return the positions of columns without a title, not the first, that hold something."""
+    """Return the positions of columns without a title that hold something, except the first column."""
     empty = [place for place, name in enumerate(first) if place and not name]
     return tuple(place for place in empty if (cells[:, place] != "").any())
 
@@ -274,12 +275,12 @@ def split_rows(path: str, text: str, separator: str, key: str = "path") -> Itera
     """Yield the rows that are not blank, the column names first, their cells stripped of blanks.
 
     Raises:
-        DataError: where the quoting is broken.
+        DataError: if the quoting is broken.
     """
     lines: Iterator[str] = (found[0] for found in _LINE.finditer(text))
     if separator == " ":
         lines = map(_single_blanks, lines)
-    # csv and not pandas: only it knows where a row begins, which quote is wrong, and how long each row is
+    # csv and not pandas: only csv reports where a row begins, which quote is wrong, and how long each row is
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
     while True:
         start = reader.line_num + 1
@@ -301,7 +302,7 @@ def _single_blanks(line: str) -> str:
 
 
 def refuse_repeated(grid: Grid, names: Iterable[str], key: str = "path") -> None:
-    """Refuse names given by the user that several columns have.
+    """Raise if several columns have a name that the user gives.
 
     Raises:
         DataError: naming them.
@@ -313,7 +314,7 @@ def refuse_repeated(grid: Grid, names: Iterable[str], key: str = "path") -> None
 
 
 def _blanked(text: str, lines: int) -> str:
-    """Return the text with its first lines emptied, so that the others keep their numbers."""
+    """Return the text with its first lines emptied: the others keep their numbers."""
     if lines < 0:
         raise csv_error("skip_rows", lines, "is negative", "it is the number of lines above the column names")
     rest = text
@@ -349,7 +350,7 @@ def _separator(way: _Way, text: str, stated: str | None, notes: list[str]) -> st
 
 
 def _fit(text: str, separator: str) -> tuple[float, float, int]:
-    """Return how well a separator fits: shares of rows of the most frequent width above 1 and of numbers, the width."""
+    """Return the fit of a separator: shares of rows of the most frequent width above 1 and of numbers, the width."""
     try:
         rows = [cells for _, cells in itertools.islice(split_rows("", text, separator), _LOOKED_AT)]
     except DataError:  # a separator that breaks the quoting does not fit
@@ -364,7 +365,7 @@ def _fit(text: str, separator: str) -> tuple[float, float, int]:
 
 
 def _first_of_table(raw: Sequence[Row]) -> int:
-    """Return how many rows are above the names: titles and comments, narrower than the table or of one cell."""
+    """Return the number of rows above the names: titles and comments, narrower than the table or of one cell."""
     widths = Counter(len(cells) for _, cells in raw[:_LOOKED_AT])
     width = max(widths, key=lambda each: (widths[each], each))
     if width < 2:
@@ -376,7 +377,7 @@ def _first_of_table(raw: Sequence[Row]) -> int:
         if whole and not (later and (cells[0].startswith("#") or filled == 1 < width - 1)):
             return position
         if len(cells) == width - 1 and filled == width - 1 and not later:
-            return 0  # row names have none
+            return 0  # row names have no title
     return 0
 
 
@@ -393,7 +394,7 @@ def _names(cells: Sequence[str], width: int) -> bool:
 def _header(
     way: _Way, raw: list[Row], separator: str, notes: list[str]
 ) -> tuple[list[str], list[Row], tuple[str, ...]]:
-    """Return the names, the rows below them, and the first line if it is a row of numbers and no names."""
+    """Return the names, the rows below them, and the first line if it holds numbers and not names."""
     names = [visible(cell) for cell in raw[0][1]]
     if len(_without_tail(names)) < way.least:
         shown = "\\t" if separator == "\t" else separator
@@ -427,7 +428,7 @@ def _header(
 
 
 def _refuse_decimal_comma(path: str, header: Sequence[str], raw: Sequence[Row], separator: str, key: str) -> None:
-    """Refuse one name above lines such as 1,5: a number with a decimal comma, or a row's name and a number."""
+    """Raise for one name above lines such as 1,5: a number with a decimal comma, or a row's name and a number."""
     if separator != "," or len(header) != 1:
         return
     if all(len(cells) == 2 and all(map(str.isdigit, cells)) for _, cells in raw):
@@ -437,13 +438,13 @@ def _refuse_decimal_comma(path: str, header: Sequence[str], raw: Sequence[Row], 
 
 
 def _named_by_user(spec: CsvSpec, names: Sequence[str]) -> bool:
-    """Return whether a first line of values holds names: the user's target is one of them."""
+    """Return whether a first line of values holds names: then it contains the user's target."""
     given = spec.target if isinstance(spec.target, list | tuple) else str(spec.target).strip("[]").split(",")
     return all(str(each).strip() in names for each in given)
 
 
 def _distinct(names: Sequence[str], notes: list[str]) -> list[str]:
-    """Name what has no name, and number repeated names."""
+    """Return the names, with names for columns without one, and numbers for repeated ones."""
     seen: set[str] = {name for name in names if name}
     used: set[str] = set()
     result = []
@@ -460,10 +461,10 @@ def _distinct(names: Sequence[str], notes: list[str]) -> list[str]:
 
 
 def _even(header: list[str], raw: Sequence[Row], notes: list[str], *, strict: bool) -> tuple[list[Row], list[str]]:
-    """Return the rows of the header's length, and a sentence for each other. Empty cells at the end do not count.
+    """Return the rows of the header's length, and a sentence for each other row. Empty cells at the end do not count.
 
-    A table with row names has one name less than cells: such a column is called `row`. Lines that repeat the names
-    (of files put together) are left out.
+    A table with row names has one name less than cells. This column is called `row`. Lines that repeat the names (of
+    concatenated files) are left out.
     """
     if not strict and raw and all(len(cells) == len(header) + 1 and cells[-1] for _, cells in raw):
         header.insert(0, "row" if "row" not in header else "row_number")
@@ -491,7 +492,7 @@ def _even(header: list[str], raw: Sequence[Row], notes: list[str], *, strict: bo
 
 
 def _without_footer(raw: Sequence[Row], width: int, notes: list[str]) -> Sequence[Row]:
-    """Return the rows without remarks below the table: lines of one cell, a text."""
+    """Return the rows without remarks below the table. Remarks are lines with a text as only cell."""
     stop = len(raw)
     while stop > 1 and _is_remark(raw[stop - 1][1], width):
         stop -= 1
@@ -514,10 +515,10 @@ def _without_tail(cells: Sequence[str]) -> list[str]:
 
 
 def _units_line(way: _Way, header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return column name -> unit if the first row holds units. In a file that belongs to a table, the table's.
+    """Return units by column name if the first row holds units. For a file that belongs to a table, the table's.
 
     Raises:
-        DataError: if file and table have a unit for a column, and not the same.
+        DataError: if file and table have different units for a column.
     """
     if way.units is None:
         return _units_in(header, rows)
@@ -534,7 +535,7 @@ def _units_line(way: _Way, header: Sequence[str], rows: Sequence[Sequence[str]])
 
 
 def _units_in(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return the units if the first row holds some: no number in it, in columns that hold numbers otherwise."""
+    """Return the units if the first row holds some: it has no number, in columns that otherwise hold numbers."""
     if len(rows) < 3:
         return {}
     first, later = rows[0], rows[1:]
@@ -556,22 +557,22 @@ def _units_in(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str,
 
 
 def read_second(spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Callable[[Sequence[str]], bool]) -> Grid:
-    """Read the file `dataset.KEY`: with the separator that is stated, otherwise the table's or the one that is found.
+    """Return the cells of the file `dataset.KEY`, with the stated separator, otherwise the table's or the found one.
 
-    Lines above the names are the file's own: those of the table, `dataset.skip_rows`, are skipped only where the names
-    are not found otherwise.
+    Lines above the names are those of this file. The table's, `dataset.skip_rows`, are skipped only if the names are
+    not found otherwise.
 
     Args:
-        spec: the file and what the user states.
-        key: of the file.
+        spec: the file and the user's statements.
+        key: key of the file.
         reading: `Dataset.reading` of the table. Empty if it is not known.
-        wanted: whether a header has the columns that are needed.
+        wanted: whether a header has the needed columns.
 
     Returns:
-        the cells. Where no way of reading gives the columns, those of the last way.
+        the cells. If no way of reading gives the columns, those of the last way.
 
     Raises:
-        DataError: if there is no such file, or it is no table.
+        DataError: if there is no such file, or it is not a table.
     """
     separators = [spec.separator] if spec.separator is not None else [reading.get("separator"), None]
     ways = list(itertools.product(dict.fromkeys(separators), dict.fromkeys((0, spec.skip_rows))))
@@ -600,7 +601,7 @@ def read_second(spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Cal
 
 
 def _named_as_the_table(grid: Grid, names: Sequence[str], targets: Sequence[str]) -> Grid:
-    """Return a file without titles under the names of the table's columns, of all or of all but the targets."""
+    """Return a file without titles under the names of the table's columns: all, or all except the targets."""
     rest = [name for name in names if name not in targets]
     if len(grid.header) == len(rest):
         return replace(grid, header=tuple(rest), notes=())
@@ -612,7 +613,7 @@ def _named_as_the_table(grid: Grid, names: Sequence[str], targets: Sequence[str]
 
 
 def units_of(reading: Mapping[str, str]) -> dict[str, str] | None:
-    """Return column -> unit of the table. None if nothing is known of the table."""
+    """Return the table's units by column, or None if nothing is known of the table."""
     if format_of(reading) is None:
         return None
     return {key[len(UNIT) :]: unit for key, unit in reading.items() if key.startswith(UNIT)}

@@ -1,4 +1,4 @@
-"""Inputs that tell the target nearly exactly: one, or a weighted sum of two or three."""
+"""Inputs that give the target nearly exactly: a single one, or a weighted sum of two or three."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from gpsuite.data.table.doubts import TIME_NAME, setting
 from gpsuite.data.table.names import shorten
 from gpsuite.data.table.roles import Column, Kind, rises
 
-ALONE = 0.99  # least R2 of a single input that tells the target
-TOGETHER = 0.999  # and of a sum of inputs
-_ROWS = 12  # fewest rows from which anything is said
-_MOST_ROWS = 2000  # rows that are looked at
-_PAIRS, _TRIPLES = 200, 30  # most inputs for which all pairs and all triples are tried. Of more, the best ones
-_PER_LEVEL = 3  # rows of a level, on average, where levels tell the target
-_BLOCK = 500  # columns that are put in order at once
-_TOLD = 0.8  # least share of rows that have such a neighbour
+ALONE = 0.99  # least R2 of a single input that gives the target
+TOGETHER = 0.999  # least R2 of a sum of inputs
+_ROWS = 12  # least number of rows for a sentence
+_MOST_ROWS = 2000  # largest number of rows to analyse
+_PAIRS, _TRIPLES = 200, 30  # most inputs for which all pairs and all triples are tried, otherwise the best
+_PER_LEVEL = 3  # least mean number of rows per level, if levels give the target
+_BLOCK = 500  # columns sorted at once
+_TOLD = 0.8  # least share of rows with such a neighbour
 _SHOWN = 3  # further inputs in a sentence
 
 
 def leaks(spec: CsvSpec, inputs: Sequence[Column], target: Column, *, classes: bool) -> list[str]:
-    """Return a sentence for inputs that tell the target nearly exactly, which may be `classes`.
+    """Return a sentence for inputs that give the target nearly exactly. The target may be `classes`.
 
-    R2 of one input is that of predicting each row from its two neighbours in the order of the input, or from the other
-    rows of the same value: no form of the relation is assumed. R2 of several inputs is that of a linear function.
-    Dates, times and numbers that rise in every row are left out: a trend is no leak.
+    For one input R2 is of predicting each row from its two neighbours in the order of the input, or from the other rows
+    of the same value. So no form of the relation is assumed. For several inputs R2 is of a linear function. Dates,
+    times and numbers that rise in every row are left out: a trend is not a leak.
     """
     rows = np.flatnonzero(~np.isnan(target.values))
     columns = [column for column in inputs if not (column.useless or _is_time(column))]
@@ -64,7 +64,7 @@ def leaks(spec: CsvSpec, inputs: Sequence[Column], target: Column, *, classes: b
 def _sentences(
     spec: CsvSpec, told: Sequence[tuple[str, str]], target: str, verb: str, names: Sequence[str] = ()
 ) -> list[str]:
-    """Return the sentence about the input that tells most, and which others do."""
+    """Return the sentence about the input with the largest R2, and the others."""
     which, how, name = shorten(told[0][0], 130), told[0][1], shorten(target, 40)
     others = [shorten(other, 40) for other, _ in told[1:]]
     more = f" (so do {', '.join(others[:_SHOWN])}{' and others' if len(others) > _SHOWN else ''})" if others else ""
@@ -75,7 +75,7 @@ def _sentences(
 
 
 def _is_time(column: Column) -> bool:
-    """Return whether a column is a time, or has too little to say."""
+    """Return whether a column is a time, or has too few values."""
     if column.kind in ("date", "time"):
         return True
     return column.kind == "number" and bool(TIME_NAME.fullmatch(column.name) or rises(column.values))
@@ -86,7 +86,7 @@ def _rounded(r2: float) -> str:
 
 
 def _smooth(X: FloatArray, y: FloatArray) -> BoolArray:
-    """Return for which columns of X [N, D] the targets y [N], in their order, change little from row to row."""
+    """Return for which columns of X [N, D] the targets y [N], sorted by the column, change little from row to row."""
     found = []
     for first in range(0, X.shape[1], _BLOCK):
         steps = np.diff(y[np.argsort(X[:, first : first + _BLOCK], axis=0)], axis=0)
@@ -97,12 +97,12 @@ def _smooth(X: FloatArray, y: FloatArray) -> BoolArray:
 def alone_r2(x: FloatArray, y: FloatArray, *, levels: bool = False) -> float:
     """Return R2 of predicting y [N] from one input x [N], each row from its neighbours.
 
-    NaN in x does not count. Rows without such neighbours do not count.
+    NaN in x and rows without such neighbours do not count.
 
     Args:
         x: values.
         y: targets.
-        levels: whether values have no order, so that only rows of the same value are neighbours.
+        levels: whether values have no order. Then only rows of the same value are neighbours.
     """
     given = ~np.isnan(x)
     x, y = x[given], y[given]
@@ -122,7 +122,7 @@ def alone_r2(x: FloatArray, y: FloatArray, *, levels: bool = False) -> float:
 
 
 def _between(values: FloatArray, means: FloatArray) -> FloatArray:
-    """Return what the line between the neighbours' means is at each value [K]. NaN at both ends."""
+    """Return the value at each value [K] of the line between its neighbours' means. NaN at both ends."""
     told = np.full(len(values), np.nan)
     share = (values[1:-1] - values[:-2]) / (values[2:] - values[:-2])
     told[1:-1] = (1.0 - share) * means[:-2] + share * means[2:]
@@ -151,7 +151,7 @@ def best_sum(X: FloatArray, y: FloatArray) -> tuple[list[int], float] | None:
 
 
 def _promising(Z: FloatArray, t: FloatArray, most: int) -> IntArray:
-    """Return the columns to try: all, or those that tell most of the target or of what the best of them leaves."""
+    """Return the columns to try: all, or those that explain most of the target or of the best one's residual."""
     if Z.shape[1] <= most:
         return np.arange(Z.shape[1])
     chosen: list[int] = []
@@ -166,7 +166,7 @@ def _promising(Z: FloatArray, t: FloatArray, most: int) -> IntArray:
 
 
 def _r2_of(Z: FloatArray, t: FloatArray, sets: IntArray) -> FloatArray:
-    """Return R2 of the linear function of each set of columns [S, K]. Nearly equal columns tell nothing together."""
+    """Return R2 of the linear function of each set of columns [S, K]. Sets of nearly equal columns have R2 0."""
     products, told = Z.T @ Z, Z.T @ t
     gram = products[sets[:, :, None], sets[:, None, :]]
     right = told[sets]
@@ -177,7 +177,7 @@ def _r2_of(Z: FloatArray, t: FloatArray, sets: IntArray) -> FloatArray:
 
 
 def _tells_class(x: FloatArray, y: FloatArray, kind: Kind) -> bool:
-    """Return whether each of few values has one class, or numbers part all classes [N] into ranges."""
+    """Return whether each of a few values has one class, or numbers separate all classes [N] into ranges."""
     given = ~np.isnan(x)
     x, y = x[given], y[given]
     labels, counts = np.unique(y, return_counts=True)

@@ -32,14 +32,15 @@ _LIMIT = re.compile(r"(<=?|≤|>=?|≥)?\s*(\S+)")
 
 
 def read_measurements(spec: CsvSpec) -> Dataset:
-    """Read measured rows and candidates.
+    """Return the dataset of measured rows and candidates.
 
-    An output or safety cell may be empty (or `nan`, `NA`) where nothing was measured. Input cells may not, unless
-    `dataset.missing=drop_rows`. Rows with the same inputs are repeated measurements.
-    Candidates are read from a second file by the names of the inputs. Its other columns are not looked at.
+    An output or safety cell may be empty (or `nan`, `NA`) if nothing was measured. Input cells may not, unless
+    `dataset.missing=drop_rows`. Rows with the same inputs are repeated measurements. Candidates are read from a second
+    file by the names of the inputs. Its other columns are ignored.
 
     Args:
-        spec: path, target (the outputs), inputs (None: all other columns), safety, limit, candidates, and how to read.
+        spec: path, target (the outputs), inputs (None: all other columns), safety, limit, candidates, and settings of
+            reading.
 
     Raises:
         DataError: if a file, a column, a cell or the limit is not usable, an output was never measured, or no measured
@@ -83,7 +84,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
 
 
 def _content_hash(spec: CsvSpec, grid: Grid, candidates: Grid, choices: list[Any], notes: Sequence[str]) -> str:
-    """Return the hash of both files and how they were read. Settings of reading count where they decided something."""
+    """Return the hash of both files and of their reading. Settings of reading count if they decided something."""
     others = [candidates.separator] if candidates.separator != grid.separator else []
     more = [*others, *reading_of(spec, [*notes, *candidates.notes])]
     return json_hash(["csv measurements", grid.sha256, candidates.sha256, *choices, *more])
@@ -93,7 +94,7 @@ def parse_limit(value: object) -> tuple[float, Side]:
     """Return limit and safe side of `<=1.0`, `<1`, `>=0.7` or `>0.7`. The limit itself counts as safe.
 
     Raises:
-        DataError: for anything else, a number without its side included.
+        DataError: for anything else, also a number without its side.
     """
     fix = "say what is safe: 'dataset.limit=<=1.0' or 'dataset.limit=>=0.7' (with the quotes)"
     text = "" if value in (None, MISSING) else str(value).strip()
@@ -112,14 +113,14 @@ def parse_limit(value: object) -> tuple[float, Side]:
 
 
 def _strict_sign(value: object) -> bool:
-    """Return whether a limit is written with `<` or `>`, as if the limit itself were not safe."""
+    """Return whether a limit is written with `<` or `>`. This suggests that the limit itself is not safe."""
     return str(value).strip()[:1] in ("<", ">") and str(value).strip()[1:2] != "="
 
 
 def _rows(
     spec: CsvSpec, grid: Grid, measured: Sequence[Column], inputs: Sequence[Column], notes: list[str]
 ) -> BoolArray:
-    """Return the rows [N] that are used: all, unless those without inputs may be left out."""
+    """Return the used rows [N]: all, unless rows without inputs may be left out."""
     ways = replace(spec, missing="drop_rows" if spec.missing == "drop_rows" else "error")
     whole = [replace(each, gaps=np.zeros_like(each.gaps)) for each in measured]
     return complete_rows(ways, grid, whole, list(inputs), notes)[0]
@@ -152,7 +153,7 @@ def _choose(spec: CsvSpec, grid: Grid) -> tuple[list[int], list[int], list[int]]
 def _read_candidates(
     spec: CsvSpec, header: Sequence[str], inputs: Sequence[Column], reading: Mapping[str, str]
 ) -> tuple[Grid, FloatArray]:
-    """Return the file's cells and the inputs [n, D] in the order of those of the table, whose columns are `header`."""
+    """Return the file's cells and the inputs [n, D], in the order of the table with the columns `header`."""
     key, names = "candidates", [column.name for column in inputs]
     grid = read_second(spec, key, reading, set(names).issubset).filled
     absent = [name for name in names if name not in grid.header]

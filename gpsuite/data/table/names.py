@@ -11,16 +11,16 @@ from gpsuite.errors import DataError
 from gpsuite.text import visible
 
 _SHOWN_CHARACTERS = 80
-_SHOWN_VALUE = 300  # a path must keep its file name
+_SHOWN_VALUE = 300  # long enough that a path keeps its file name
 
 
 def csv_error(key: str, value: object, text: str, *more: str, fix: Mapping[str, str] | None = None) -> DataError:
-    """Build the error for a wrong `dataset.KEY=VALUE`.
+    """Return the error for a wrong `dataset.KEY=VALUE`.
 
     Args:
-        key: without `dataset.`.
-        value: what was given.
-        text: what is wrong.
+        key: key without `dataset.`.
+        value: given value.
+        text: description of the fault.
         more: further lines.
         fix: values of keys, without `dataset.`, that fix it.
     """
@@ -36,7 +36,7 @@ def shorten(text: str, length: int = _SHOWN_CHARACTERS) -> str:
 
 
 def name_list(names: Sequence[str]) -> str:
-    """Return the names as the list syntax of `dataset.inputs`, all of them: what is read back as the same."""
+    """Return all names in the list syntax of `dataset.inputs`. They are read back as the same names."""
     return f"[{', '.join(_quoted(name) for name in names)}]"
 
 
@@ -46,7 +46,7 @@ def _quoted(name: str) -> str:
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that was there before, None if all are different."""
+    """Return the first repeated name, or None if all are different."""
     seen = set()
     for name in names:
         if name in seen:
@@ -56,10 +56,10 @@ def first_repeated(names: Iterable[str]) -> str | None:
 
 
 def choose_columns(key: str, value: Any, header: Sequence[str]) -> list[int]:
-    """Return the column numbers meant by `dataset.KEY=VALUE`.
+    """Return the column numbers that `dataset.KEY=VALUE` names.
 
-    A text is first taken as one column name as it is, then as `[a, b]` or `a, b`. A name that holds a comma
-    is recognised, and may be put in quotes.
+    A text is first read as one column name, then as `[a, b]` or `a, b`. A name with a comma is recognised and may be in
+    quotes.
 
     Args:
         key: `target` or `inputs`.
@@ -98,7 +98,7 @@ def split_values(value: Any) -> list[str]:
 
 
 def values_by_column(value: Any, header: Sequence[str]) -> dict[str, list[str]]:
-    """Return the values of `dataset.na` and its like by column. Those for all columns have the empty name."""
+    """Return the values of a setting such as `dataset.na` by column. Values for all columns have the empty name."""
     found: dict[str, list[str]] = {}
     for item in split_values(value):
         places = [place for place, letter in enumerate(item) if letter == "="]
@@ -112,7 +112,7 @@ def other_columns(path: str, target: Any, used: Sequence[int], header: Sequence[
     """Return the numbers of the columns that are not `used`: the default inputs.
 
     Raises:
-        DataError: if none is left, or one of them has no name.
+        DataError: if none is left, or a column has no name.
     """
     inputs = [column for column in range(len(header)) if column not in used]
     if not inputs:
@@ -157,7 +157,7 @@ def _unquoted(text: str) -> str:
 
 
 def _no_such_columns(key: str, value: Any, names: Sequence[str], header: Sequence[str]) -> DataError:
-    """Build the error that names all columns which are not there, with the fix if each has a near name."""
+    """Return the error that names all missing columns, with the fix if each has a near name."""
     near = {name: name if name in header else _nearest(name, header) for name in names}
     text = "; ".join(
         f"no column {shorten(name)!r}" + (f". Did you mean '{near[name]}'?" if near[name] else "")

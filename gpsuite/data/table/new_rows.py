@@ -1,4 +1,4 @@
-"""Rows to predict: the inputs of a table that was learned from, in another file."""
+"""Rows to predict: the inputs of the training table, in another file."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from gpsuite.errors import DataError
 from gpsuite.text import counted, visible
 
 _KEY = "new"
-_SHOWN = 3  # reasons in a sentence
-_WHOLE = 1e15  # from here on whole floats are written as floats
+_SHOWN = 3  # number of reasons in a sentence
+_WHOLE = 1e15  # whole floats from here on are written as floats
 _LINE = re.compile(r"line (\d+)\b")
 _DATE = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?: .*)?")
 _DAY_FIRST = ", or a date whose day and month are clear: write 2020-03-31"
@@ -37,11 +37,11 @@ class NewRows:
     """Inputs without targets.
 
     Attributes:
-        X: in the order of the names requested, [B, D]. NaN in rows that cannot be predicted.
-        content_hash: of what was read.
-        notes: what was decided when the file was read, each a sentence.
-        unread: number of a row, from 1 -> why it cannot be predicted.
-        weights: likelihood ratio of each row [B], where the table has some.
+        X: inputs in the order of the requested names, [B, D]. NaN in rows that cannot be predicted.
+        content_hash: hash of what was read.
+        notes: decisions made when the file was read, each a sentence.
+        unread: reasons why rows cannot be predicted, by number of the row, from 1.
+        weights: likelihood ratio of each row [B], if the table has such ratios.
     """
 
     X: FloatArray
@@ -52,12 +52,12 @@ class NewRows:
 
     @property
     def readable(self) -> IntArray:
-        """Places of the rows that can be predicted."""
+        """Positions of the rows that can be predicted."""
         return np.setdiff1d(np.arange(len(self.X)), np.array(list(self.unread), dtype=np.int64) - 1)
 
 
 def unread_rows(unread: Mapping[int, str], rows: int) -> str:
-    """Return how many rows are not predicted, and the reasons of the first."""
+    """Return a sentence with the number of rows that are not predicted, and the first reasons."""
     reasons = list(unread.values())
     more = f", and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
     return f"{len(unread)} of {counted(rows, 'row')} not predicted: {'; '.join(reasons[:_SHOWN])}{more}"
@@ -70,21 +70,21 @@ def read_inputs(
     reading: Mapping[str, str] | None = None,
     strict: bool | None = None,
 ) -> NewRows:
-    """Read the inputs of these names from the file `dataset.new`. Its other columns are not looked at.
+    """Return the inputs of these names from the file `dataset.new`. Its other columns are ignored.
 
-    A name `COLUMN=LEVEL` that is no column is the input of one level of a category, as `columns.encode` makes it. Every
-    row is one to predict: only empty ones at the end are left out, and those that cannot be read are marked.
+    A name `COLUMN=LEVEL` that is not a column is the input of a category's level, as in `roles.encode`. Every row is to
+    be predicted. Only empty rows at the end are left out, and unreadable rows are marked.
 
     Args:
-        spec: the file, and how it is written.
-        names: of the inputs, D.
-        learned: `Dataset.categories`: the levels that a category may have. Without it those with an input, and of two
-            levels any other text, as long as it is always the same.
-        reading: `Dataset.reading` of the table that was learned from.
-        strict: refuse a file with a row that cannot be read. None: if the table was read so.
+        spec: the file and its format.
+        names: names of the inputs, D.
+        learned: `Dataset.categories`: the levels that a category may have. Without it, the levels with an input. With
+            two levels also any other text, as long as it is always the same.
+        reading: `Dataset.reading` of the training table.
+        strict: whether to refuse a file with an unreadable row. None: if the table was read so.
 
     Raises:
-        DataError: if the file or a column is not usable, no row is, or one is not and `strict`.
+        DataError: if the file, a column or all rows are unusable. With `strict` also for one unusable row.
     """
     table = reading or {}
     grid = _trimmed(read_second(spec, _KEY, table, lambda header: _has_all(header, names)))
@@ -96,7 +96,7 @@ def read_inputs(
         fix = f"it needs the inputs {name_list(wanted)}; columns: {name_list(grid.header)}"
         raise csv_error(_KEY, grid.path, f"no column {shorten(_column_of(absent[0], learned or {}))!r}", fix)
     asked = [*plain, *(column for column, _ in categories.values())]
-    # names that the table repeated, too, were numbered in the same way there
+    # repeated names were numbered in the same way in the table
     refuse_repeated(grid, [name for name in asked if f"{name}_2" not in asked], _KEY)
     notes = list(grid.notes)
     numbers, faults = _numbers(spec, grid, plain, table, notes)
@@ -111,26 +111,26 @@ def read_inputs(
 
 
 def _refuses(spec: CsvSpec, table: Mapping[str, str], strict: bool | None) -> bool:
-    """Return whether one row that cannot be read is a reason to refuse the file."""
+    """Return whether a single unreadable row is a reason to refuse the file."""
     return strict if strict is not None else spec.strict or table.get("missing") == "error"
 
 
 def _lines(grid: Grid) -> IntArray:
-    """Return the lines of all rows [B], those of another length than the header included."""
+    """Return the lines of all rows [B], including rows of another length than the header."""
     return np.sort(np.append(grid.lines, [_line(fault) for fault in grid.faults])).astype(np.int64)
 
 
 def _line(fault: str) -> int:
-    """Return the line of the row that a sentence is about. It begins with it, and that of a column does not."""
+    """Return the line of the row that a sentence is about. Only sentences about rows begin with a line."""
     found = _LINE.match(fault)
     return int(found[1]) if found else 0
 
 
 def _unread(grid: Grid, faults: Sequence[str]) -> dict[int, str]:
-    """Return number of a row -> its faults.
+    """Return the faults by number of the row.
 
     Raises:
-        DataError: if a fault is of a whole column.
+        DataError: if a fault concerns a whole column.
     """
     if columns := [fault for fault in faults if not _line(fault)]:
         _refuse(grid, columns)
@@ -142,7 +142,7 @@ def _unread(grid: Grid, faults: Sequence[str]) -> dict[int, str]:
 
 
 def _all_rows(grid: Grid, values: FloatArray) -> FloatArray:
-    """Return values [N, D] of the rows that have all cells at their places among all rows, [B, D]."""
+    """Return values [N, D] of the complete rows at their positions among all rows, [B, D]."""
     lines = _lines(grid)
     found = np.full((len(lines), values.shape[1]), np.nan)
     found[np.searchsorted(lines, grid.lines)] = values
@@ -150,14 +150,14 @@ def _all_rows(grid: Grid, values: FloatArray) -> FloatArray:
 
 
 def _trimmed(grid: Grid) -> Grid:
-    """Return the table without empty rows at its end. One between others counts, as the predictions' numbers do."""
+    """Return the table without empty rows at its end. Empty rows between others count: predictions are numbered."""
     filled = np.flatnonzero((grid.cells != "").any(axis=1))
     count = int(filled[-1]) + 1 if len(filled) else 0
     return replace(grid, lines=grid.lines[:count], cells=grid.cells[:count])
 
 
 def _has_all(header: Sequence[str], names: Sequence[str]) -> bool:
-    """Return whether each input is a column, or a level of one."""
+    """Return whether each input is a column, or a level of a column."""
     return all(name in header or _category(header, name) is not None for name in names)
 
 
@@ -179,7 +179,7 @@ def _category(header: Sequence[str], name: str) -> tuple[str, str] | None:
 def _numbers(
     spec: CsvSpec, grid: Grid, names: Sequence[str], reading: Mapping[str, str], notes: list[str]
 ) -> tuple[dict[str, FloatArray], list[str]]:
-    """Return the values of each column that is no category, and what is wrong with cells and columns."""
+    """Return the values of each column that is not a category, and the faults of cells and columns."""
     positions = [grid.header.index(name) for name in names]
     found, written = read_columns(spec, grid, positions, notes, table=reading)
     columns = [found[position] for position in positions]
@@ -196,7 +196,7 @@ def _numbers(
 
 
 def _texts(grid: Grid, position: int, written: NumberFormat) -> list[str]:
-    """Return a sentence for each cell of a column that is no number and not missing, or one if all are texts."""
+    """Return a sentence for each cell that is not a number and not missing, or a single one if all are texts."""
     name, cells = shorten(grid.header[position]), grid.cells[:, position].tolist()
     if all(is_missing(cell) or written.number(cell) is None for cell in cells) and not _DATE.fullmatch(cells[0]):
         return [f"column {name!r} holds texts, as {shorten(cells[0])!r}: numbers are needed"]
@@ -210,12 +210,12 @@ def _texts(grid: Grid, position: int, written: NumberFormat) -> list[str]:
 def _levels(
     grid: Grid, categories: Mapping[str, tuple[str, str]], learned: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, FloatArray], list[str]]:
-    """Return 0 and 1 for each level, and which cells are none of several levels."""
+    """Return 0 and 1 for each level, and which cells are not one of several levels."""
     found, faults = {}, []
     for column in dict.fromkeys(column for column, _ in categories.values()):
         cells = [visible(cell) for cell in grid.cells[:, grid.header.index(column)]]
         known = learned.get(column) or [level for name, level in categories.values() if name == column]
-        # of two levels one has an input: where the other is not known, all other cells must be the same
+        # with two levels only one has an input. If the other is unknown, all other cells must be the same
         words = {same_word(level): level for level in known}
         cells = [words.get(same_word(cell), cell) for cell in cells]
         others = sorted({cell for cell in cells if cell not in known})
@@ -242,15 +242,15 @@ def inputs_of_file(
     stated: Mapping[str, str] | None = None,
     strict: bool | None = None,
 ) -> NewRows:
-    """Read the inputs of these names from a file that no run names, as `read_inputs`.
+    """Return the inputs of these names from a file that no run names, as `read_inputs`.
 
     Args:
         path: the file.
-        names: of the inputs, D.
-        reading: `Dataset.reading` of the table that was learned from.
+        names: names of the inputs, D.
+        reading: `Dataset.reading` of the training table.
         learned: levels of categories.
-        stated: `separator`, `decimal` and `thousands` of this file, as the user states them.
-        strict: as in `read_inputs`.
+        stated: `separator`, `decimal` and `thousands` of this file, as stated by the user.
+        strict: whether to refuse unreadable rows, as in `read_inputs`.
     """
     marks: dict[str, Any] = dict(stated or {})
     return read_inputs(replace(CsvSpec(), new=path, **marks), names, learned, reading, strict)
@@ -259,9 +259,9 @@ def inputs_of_file(
 def inputs_of_frame(
     frame: Any, names: Sequence[str], reading: Mapping[str, str], learned: Mapping[str, Sequence[str]]
 ) -> FloatArray:
-    """Return the inputs of these names [B, D] from a DataFrame with the columns of the table that was learned from.
+    """Return the inputs of these names [B, D] from a DataFrame with the columns of the training table.
 
-    It is written as that table was and read as a file of new rows is, so that both are encoded alike.
+    The frame is written in the table's format and read like a file of new rows. So both are encoded in the same way.
 
     Raises:
         ValueError: if a column is missing, or a row cannot be read. Names it by its index.
@@ -285,7 +285,7 @@ def inputs_of_frame(
 
 
 def _written(column: Any, reading: Mapping[str, str]) -> list[str]:
-    """Return the cells of a column as the table that was learned from writes them, empty where a value is missing."""
+    """Return the cells of a column in the training table's format, empty if a value is missing."""
     mark = reading.get("decimal") or "."
     return [
         "" if missing else _cell(value, mark)
@@ -295,7 +295,7 @@ def _written(column: Any, reading: Mapping[str, str]) -> list[str]:
 
 def _cell(value: Any, mark: str) -> str:
     if isinstance(value, float):
-        whole = value.is_integer() and abs(value) < _WHOLE  # a code's column with gaps is one of floats
+        whole = value.is_integer() and abs(value) < _WHOLE  # a column of codes with gaps has floats
         return str(int(value)) if whole else repr(value).replace(".", mark)
     if isinstance(value, datetime):
         return value.isoformat(sep=" ").removesuffix(" 00:00:00")

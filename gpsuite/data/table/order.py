@@ -1,4 +1,4 @@
-"""The order of a table's rows: sorted or blocked rows say nothing about time."""
+"""The order of a table's rows. Sorted or blocked rows are no evidence of time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpsuite.data.table.names import choose_columns, csv_error, shorten
 from gpsuite.data.table.roles import read_columns
 from gpsuite.errors import unknown_name
 
-LEAST_CHANGES = 10.0  # of successive values that a random order would have on average. Of fewer nothing is concluded
+LEAST_CHANGES = 10.0  # least mean number of changes in random order. With fewer nothing is concluded
 AGAINST = 0.02  # share of the steps of a sorted column that may go the other way
-MOST_RUNS = 2  # per value, in a blocked column
+MOST_RUNS = 2  # most runs per value in a blocked column
 ORDERS = ("time", "none")
-LEAST_GROUPS = 20  # of a table: a guarantee for new groups counts groups
+LEAST_GROUPS = 20  # least number of groups of a table: a guarantee for new groups counts groups
 ORDERING = ("time", "group", "weights")
 
 
@@ -54,7 +54,7 @@ class Arrangement:
         return timed & (True if self.which is None else self.which >= 0)
 
     def rows(self, kept: BoolArray) -> IntArray:
-        """Return the rows that are kept, in order of time where that is known."""
+        """Return the kept rows, in order of time if that is known."""
         rows = np.flatnonzero(kept)
         return rows if self.when is None else rows[np.argsort(self.when[rows], kind="stable")]
 
@@ -75,7 +75,7 @@ class Arrangement:
         return np.asarray(numbers, dtype=np.int64)
 
     def fields(self, rows: IntArray) -> dict[str, Any]:
-        """Return what a dataset of these rows holds of their order and groups."""
+        """Return the fields of a dataset of these rows on their order and groups."""
         names = {"order": self.order, "time": self.time, "cluster_name": self.cluster_name}
         weights = None if self.weights is None else self.weights[rows]
         return {**names, "clusters": self.clusters(rows), "weights": weights, "weight_name": self.weight_name}
@@ -89,10 +89,10 @@ class Arrangement:
 
 
 def arrangement(spec: CsvSpec, grid: Grid) -> Arrangement:
-    """Return what the user says of the rows' order and groups.
+    """Return the user's statements on the rows' order and groups.
 
     Raises:
-        DataError: if there is no such column, or that of time holds no numbers or dates.
+        DataError: if there is no such column, or the column of time holds no numbers or dates.
         UserError: if `dataset.order` is unknown.
     """
     if spec.order not in (None, *ORDERS):
@@ -121,7 +121,7 @@ def arrangement(spec: CsvSpec, grid: Grid) -> Arrangement:
 
 
 def arranging(spec: CsvSpec, header: Sequence[str]) -> list[int]:
-    """Return the columns of time and groups: no inputs unless the user names them as such."""
+    """Return the columns of time and groups. They are inputs only if the user names them as inputs."""
     named = [value for key in ORDERING if (value := getattr(spec, key)) is not None]
     return [column for value in named for column in choose_columns("time", value, header)]
 
@@ -153,7 +153,7 @@ def _weights(spec: CsvSpec, grid: Grid, position: int) -> FloatArray:
 
 
 def counts_rows(column: FloatArray) -> bool:
-    """Return whether a column [N] is a row number, perhaps with gaps: whole numbers that go up or down, mostly by 1."""
+    """Return whether a column [N] is a row number, perhaps with gaps: whole numbers that rise or fall, mostly by 1."""
     steps = np.diff(column)
     steps = steps if steps.sum() > 0 else -steps
     return bool((column == np.floor(column)).all() and (steps > 0).all() and np.median(steps) == 1.0)
@@ -162,8 +162,8 @@ def counts_rows(column: FloatArray) -> bool:
 def sorted_by(columns: FloatArray, names: Sequence[str], dates: Collection[str] = ()) -> str:
     """Return the column of [N, K] that the rows are sorted or blocked by, or an empty string.
 
-    The first one, or a date if the rows are sorted by it. A row number is none: rows may be numbered in their order of
-    time.
+    It is the first such column, or a date if the rows are sorted by it. A row number does not count: rows may be
+    numbered in their order of time.
     """
     every = list(zip(names, columns.T, strict=True))
     if dated := [name for name, column in every if name in dates and _is_sorted(column)]:
@@ -175,7 +175,7 @@ def sorted_by(columns: FloatArray, names: Sequence[str], dates: Collection[str] 
 
 
 def as_numbers(cells: Cells) -> FloatArray:
-    """Return the cells [N] of a column as numbers: what they hold, otherwise their places in alphabetical order."""
+    """Return the cells [N] of a column as numbers: their values, otherwise their positions in alphabetical order."""
     if (cells.plain | cells.missing).all():
         return np.nan_to_num(cells.numbers)[cells.codes]
     places = np.unique([text.casefold() for text in cells.texts], return_inverse=True)[1]
@@ -195,6 +195,6 @@ def _is_sorted(column: FloatArray) -> bool:
 
 
 def _is_blocked(column: FloatArray) -> bool:
-    """Return whether equal values are together, so that there are hardly more runs than values."""
+    """Return whether equal values are together: there are hardly more runs than values."""
     runs, levels = 1 + np.count_nonzero(np.diff(column)), len(np.unique(column))
     return bool(runs <= MOST_RUNS * levels and _expected_changes(column) >= max(LEAST_CHANGES, 2 * MOST_RUNS * levels))

@@ -1,4 +1,4 @@
-"""The user's own table as a dataset: which columns, which rows, and what was decided about them."""
+"""The user's own table as a dataset: its columns and rows, and the decisions about them."""
 
 from __future__ import annotations
 
@@ -35,31 +35,32 @@ from gpsuite.errors import DataError, unknown_name
 from gpsuite.text import counted
 
 MIN_ROWS = 10
-COPIES = "copies on both sides of splits"  # part of the content of a table that has some: other splits, other records
+COPIES = "copies on both sides of splits"  # part of a content hash: other splits give other records
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Columns that are used, by number."""
+    """Used columns, by number."""
 
     targets: list[int]
     inputs: list[int]
 
 
 def read_csv(spec: CsvSpec) -> Dataset:
-    """Read the table, decide what loses nothing, and refuse everything that a run would fail on later.
+    """Return the table's dataset. Make the decisions that lose nothing, and refuse causes of later failures.
 
     Labels of a classification are numbered 0, ..., C-1 in sorted order (integers by value, texts alphabetically).
-    `label_names` keeps what the file says. Only columns that are targets or inputs are looked at.
+    `label_names` keeps the file's names. Only targets and inputs are read.
 
     Args:
-        spec: the file and the user's choices. For measurements as `read_measurements`. Without a task: regression.
+        spec: the file and the user's choices. For measurements as in `read_measurements`. Without a task it is a
+            regression.
 
     Returns:
-        the dataset. `notes` says every decision, `groups` which rows are copies of each other.
+        the dataset. `notes` holds every decision. `groups` tells which rows are copies of each other.
 
     Raises:
-        DataError: if the file or the choice of columns is not usable: all that is wrong, each cell with line and
+        DataError: if the file or the choice of columns is not usable. It names all faults, each cell with line and
             column, and what to do.
         UserError: if the task is unknown.
     """
@@ -67,7 +68,7 @@ def read_csv(spec: CsvSpec) -> Dataset:
 
 
 def read_resolved(spec: CsvSpec) -> tuple[Dataset, CsvSpec]:
-    """Return the dataset, and the spec with its columns as lists of names, for another process to read the same."""
+    """Return the dataset, and the spec with its columns as lists of names: another process then reads the same."""
     task = _task(spec)
     if task == "measurements":
         dataset = read_measurements(spec)
@@ -110,7 +111,7 @@ def choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> Choice:
     """Return the columns that the user chooses.
 
     Raises:
-        DataError: if there are no such columns, or one of them is chosen twice.
+        DataError: if there are no such columns, or a column is chosen twice.
     """
     if spec.target in (None, MISSING, ""):
         raise csv_error("target", "", "no target named", f"columns: {name_list(header)}")
@@ -181,7 +182,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
 
 
 def _doubts(spec: CsvSpec, grid: Grid, targets: Sequence[Column], inputs: Sequence[Column]) -> list[str]:
-    """Return what `describe` says too: a column of labels is looked at as one of the file."""
+    """Return the same doubts as `describe`: labels are treated like a column of the file."""
     classes = spec.task == "classification"
     as_read = [column for column in [_target_column(spec)] if column is not None] if classes else targets
     said = doubts(spec, grid, [*as_read, *inputs], [target.name for target in targets])
@@ -196,7 +197,7 @@ def _targets(spec: CsvSpec, grid: Grid, choice: Choice, numbers: Mapping[int, Co
 
 
 def _arrangeable(spec: CsvSpec, kept: BoolArray, arranged: Arrangement, notes: list[str]) -> BoolArray:
-    """Return the rows that are kept and have a time and a group, or a likelihood ratio."""
+    """Return the kept rows with a time and a group, or a likelihood ratio."""
     found: BoolArray = kept & arranged.known
     if lost := int(kept.sum() - found.sum()):
         what = "likelihood ratio" if arranged.weight_name else "time or group"
@@ -206,14 +207,14 @@ def _arrangeable(spec: CsvSpec, kept: BoolArray, arranged: Arrangement, notes: l
 
 
 def _sorted_by(grid: Grid, choice: Choice, kept: BoolArray) -> str:
-    """Return the column without a use that the rows used are sorted or blocked by, or an empty string."""
+    """Return the unused column by which the used rows are sorted or blocked, or an empty string."""
     others = [place for place in range(len(grid.header)) if place not in {*choice.targets, *choice.inputs}]
     columns = [as_numbers(grid.column(place))[kept] for place in others]
     return sorted_by(np.column_stack(columns), [grid.header[place] for place in others]) if others else ""
 
 
 def _content_hash(spec: CsvSpec, grid: Grid, choices: list[Any], notes: Sequence[str]) -> str:
-    """Return the hash of the file and how it was read. Settings of reading count where they decided something."""
+    """Return the hash of the file and of its reading. Settings of reading count if they decided something."""
     return json_hash(["csv", grid.sha256, *choices, *reading_of(spec, notes)])
 
 
@@ -223,7 +224,7 @@ def _refuse_too_few(spec: CsvSpec, rows: int) -> None:
 
 
 def _present_labels(spec: CsvSpec, y: FloatArray, levels: Sequence[str]) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return labels and names without the classes that no row used has."""
+    """Return labels and names without the classes that do not occur in the used rows."""
     present, numbers = np.unique(y, return_inverse=True)
     if len(present) < 2:
         only = shorten(levels[int(present[0])])
@@ -251,14 +252,14 @@ def _class_target(spec: CsvSpec, grid: Grid, position: int) -> Column:
 
 
 def _other_experiment(spec: CsvSpec, text: str, name: str, task: str) -> DataError:
-    """Build the error that proposes an experiment for what the target holds."""
+    """Return the error that proposes an experiment for this kind of target."""
     error = csv_error("target", spec.target, text, f"{task} is experiment={name}:", fix={"task": task})
     error.fix["experiment"] = name
     return error
 
 
 def _useful(spec: CsvSpec, grid: Grid, columns: list[Column], notes: list[str]) -> list[Column]:
-    """Return the inputs that tell something: a useless one is left out, unless the user named it."""
+    """Return the useful inputs: a useless one is left out, unless the user named it."""
     others = all_others(spec, grid.header) and not spec.strict
     useless = [column for column in columns if column.useless and (others or not _usable(column))]
     kept = [column for column in columns if column not in useless]
@@ -274,13 +275,13 @@ def _useful(spec: CsvSpec, grid: Grid, columns: list[Column], notes: list[str]) 
 
 
 def _usable(column: Column) -> bool:
-    """Return whether a column can be an input all the same, where the user names it: an id."""
+    """Return whether a useless column can be an input if the user names it: its numbers vary, as for an id."""
     given = column.values[~np.isnan(column.values)]
     return column.kind == "number" and len(given) > 0 and bool(np.ptp(given) > 0.0)
 
 
 def _still_useful(spec: CsvSpec, columns: list[Column], kept: BoolArray, notes: list[str]) -> list[Column]:
-    """Return the inputs that vary over the rows that are used."""
+    """Return the inputs that vary over the used rows."""
     fixed = [column for column in columns if column.values[kept].min() == column.values[kept].max()]
     if len(fixed) == len(columns):
         text = "no input varies over the rows without gaps"
@@ -290,7 +291,7 @@ def _still_useful(spec: CsvSpec, columns: list[Column], kept: BoolArray, notes: 
 
 
 def _matrix(columns: Sequence[Column], kept: BoolArray, rows: IntArray) -> tuple[FloatArray, list[str]]:
-    """Return the inputs [N, D] of the rows that are kept, in the order of `rows`, and their names."""
+    """Return the inputs [N, D] of the kept rows, in the order of `rows`, and their names."""
     blocks = [encode(column, kept) for column in columns]
     X = np.column_stack([block for block, _ in blocks])
     return X[np.searchsorted(np.flatnonzero(kept), rows)], [name for _, names in blocks for name in names]
@@ -305,7 +306,7 @@ def _check_target_varies(spec: CsvSpec, y: FloatArray, targets: Sequence[Column]
 
 
 def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
-    """Return for each row the number of the first row that equals it, [N]. None if all differ."""
+    """Return for each row the number of the first row that equals it, [N], or None if all differ."""
     first: dict[bytes, int] = {}
     rows = np.column_stack([X, y]) + 0.0  # -0 is 0
     groups = np.array([first.setdefault(row.tobytes(), number) for number, row in enumerate(rows)], dtype=np.int64)
@@ -319,10 +320,10 @@ def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
 
 
 def suggested_task(spec: CsvSpec) -> Task:
-    """Return classification for a target of texts, or of two whole numbers. Else regression.
+    """Return classification for a target of texts, or of two whole numbers, otherwise regression.
 
-    A target that is missing or not a column, or holds numbers and unreadable cells, is left to the reader, which
-    says what is wrong.
+    A target that is missing or not a column, or holds numbers and unreadable cells, is left to the reader. It reports
+    the fault.
 
     Raises:
         DataError: if the file, or the choice of the target, is not usable.
@@ -332,12 +333,12 @@ def suggested_task(spec: CsvSpec) -> Task:
 
 
 def class_question(spec: CsvSpec, experiment: str, other: str) -> str:
-    """Return the question whether the target is a class or a number, with both commands, if its values do not tell.
+    """Return the question whether the target is a class or a number, with both commands, if its values do not decide.
 
     Args:
-        spec: with the task that is taken.
-        experiment: that is run.
-        other: the experiment that takes the target the other way.
+        spec: description with the chosen task.
+        experiment: the experiment of the run.
+        other: the experiment for the other kind of target.
     """
     column = _target_column(spec)
     if column is None or class_or_number(column) != "either":
@@ -364,14 +365,14 @@ def _command(spec: CsvSpec, experiment: str, task: Task) -> str:
 
 
 def _typed(value: Any) -> str:
-    """Return a value of a setting as it is typed."""
+    """Return a value of a setting as typed on the command line."""
     if isinstance(value, list | tuple):
         return str(value[0]) if len(value) == 1 else name_list([str(each) for each in value])
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _target_column(spec: CsvSpec) -> Column | None:
-    """Return the first target, None if none is named."""
+    """Return the first target, or None if none is named."""
     if spec.target in (None, MISSING, ""):
         return None
     grid = read_grid(spec).filled

@@ -1,7 +1,7 @@
 """Roles of a table's columns: number, yes or no, date, time, code, category or text, and columns without information.
 
-A role is one function of a column's evidence: it returns the column as it understands it, or None. `ROLES` are asked in
-order. Why a column of numbers tells nothing is said by the functions of `TELLS_NOTHING`, in order as well.
+A role is a function of a column's evidence. It returns the column in its interpretation, or None. `ROLES` are tried in
+order. The functions of `TELLS_NOTHING` return why a column of numbers has no information, also in order.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from gpsuite.text import visible
 Kind: TypeAlias = Literal["number", "yes/no", "date", "time", "category", "text", "empty"]
 Role: TypeAlias = Literal["number", "category", "code", "date", "time", "yes_no", "counter", "constant", "text"]
 
-_VERSION = 2  # of the decisions. Part of the content hash where something was decided
+_VERSION = 2  # version of the decisions. Part of the content hash if something was decided
 _MOSTLY = 0.8  # share of cells that are numbers in a column of numbers with mistakes
-_RECURS = 3  # rows that hold a text among such numbers if it is a level, not a mistake
-_MOST_CLASSES = 10  # different whole numbers of a target that may be classes
-_LARGEST_WHOLE = 2.0**53  # float64 does not tell larger whole numbers apart
-_LONGEST_DIGITS = 400  # a number of more digits leaves float64
+_RECURS = 3  # least number of rows with a text among such numbers if it is a level, not a mistake
+_MOST_CLASSES = 10  # most different whole numbers of a target that may be classes
+_LARGEST_WHOLE = 2.0**53  # float64 does not distinguish larger whole numbers
+_LONGEST_DIGITS = 400  # a number of more digits overflows float64
 _ID_NAME = re.compile(r"(?:.*[ _.-])?(?:id|uid|uuid|index|idx|key)|(?-i:.*[a-z]I[Dd])", re.IGNORECASE)
 _COUNTER_NAME = re.compile(
     r"(?:.*[ _.-])?(?:nr|no|num|number|row|rows|rownames?|column_\d+|obs|observation|case|record|rec|row ?num(?:ber)?|"
@@ -53,8 +53,8 @@ _COUNTER_NAME = re.compile(
     r"|(?-i:[A-Z]{1,4}ID)|(?-i:.*[a-z](?:Nr|No|Num|Number|Row|Index|Idx|Obs))",
     re.IGNORECASE,
 )
-_FIRST_NAMES = {"X": "Y", "V1": "V2"}  # what programs call a column of row names, unless the other name is there too
-_ROW_NAMES = re.compile(r"column_1|row|row_number|unnamed: 0", re.IGNORECASE)  # where the file has no name
+_FIRST_NAMES = {"X": "Y", "V1": "V2"}  # programs' names for a column of row names, unless the other name exists too
+_ROW_NAMES = re.compile(r"column_1|row|row_number|unnamed: 0", re.IGNORECASE)  # for columns without name in the file
 _LEADING_ZERO = re.compile(r"0\d+")
 _YEAR_FIRST = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)")
 _DATE_LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?: .*)?")
@@ -63,19 +63,19 @@ _WRITTEN = "written "  # before a column's name in `Dataset.reading`
 _NAMES = {"number": "plain numbers", "date": "dates", "time": "times of day", "yes/no": "yes and no"}
 _KIND_ROLES: dict[Kind, Role] = {"yes/no": "yes_no", "empty": "constant", "number": "number", "date": "date"}
 _KIND_ROLES |= {"time": "time", "category": "category", "text": "text"}
-_TABLE_ROLES = {"number": "no code", "date": "date"}  # of a second file's columns, by what the table's hold
+_TABLE_ROLES = {"number": "no code", "date": "date"}  # roles of a second file's columns, by those of the table
 
 
 @dataclass(frozen=True)
 class Stated:
-    """Statements about a column besides its cells.
+    """Statements about a column, in addition to its cells.
 
     Attributes:
         role: `number`, `code` or `date` as the user set it. `no code` if the table of new rows reads numbers there.
         na: texts that represent a missing value. A number in any way it is written.
         not_na: texts that are values even if they usually mark a missing one.
         day_first: whether 03/04/2020 is in April.
-        unnamed: whether the file has no name for it, or one that a program gives to row names.
+        unnamed: whether the file has no name for it, or a program's name for row names.
     """
 
     role: str = ""
@@ -97,20 +97,20 @@ class Stated:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column of N cells as it is understood.
+    """A column of N cells with its interpretation.
 
     Attributes:
-        name: its name.
-        kind: what it holds.
-        values: [N] numbers, days since 1970 of dates, 0 and 1 of yes/no, the level's number of a category. NaN for gaps
-            and for cells that cannot be read.
-        levels: the texts of categories and of no and yes, as most often written.
+        name: name of the column.
+        kind: kind of its content.
+        values: [N] numbers, days since 1970 for dates, 0 and 1 for yes/no, the level's number for a category. NaN for
+            gaps and unreadable cells.
+        levels: the texts of categories and of no and yes, in the most frequent spelling.
         gaps: [N] cells that represent a missing value.
-        bad: row -> the text of a cell that is not what the column holds.
-        notes: what was decided about it, each a sentence.
-        useless: why it tells nothing, or an empty string.
-        symbol: percent or currency sign that numbers carry, or an empty string.
-        shown: what scripts and people read of it, where that is not its kind.
+        bad: texts of cells that do not fit the column's kind, by row.
+        notes: decisions about it, each a sentence.
+        useless: reason why it has no information, or an empty string.
+        symbol: percent or currency sign of the numbers, or an empty string.
+        shown: role shown to scripts and people, if that is not its kind.
     """
 
     name: str
@@ -131,12 +131,12 @@ class Column:
 
     @property
     def written(self) -> str:
-        """Form of the cells of numbers: the symbol they carry, otherwise what the column holds."""
+        """Form of the cells of numbers: their symbol, otherwise the column's kind."""
         return self.symbol or self.kind
 
     @property
     def unread(self) -> BoolArray:
-        """Cells [N] that give no value: gaps, and those that cannot be read."""
+        """Cells [N] without value: gaps and unreadable cells."""
         unread = self.gaps.copy()
         unread[list(self.bad)] = True
         return unread
@@ -147,15 +147,15 @@ class Evidence:
     """Evidence for the roles.
 
     Attributes:
-        cells: the column's K texts and their places.
+        cells: the column's K texts and their positions.
         given: [K] texts that represent a value.
-        numbers: [K] the number of each text, as this file writes numbers.
+        numbers: [K] the number of each text, in this file's format.
         known: [K] given texts that are a number.
-        symbol: percent or currency sign that most numbers carry, or an empty string.
-        notes: what was decided so far.
+        symbol: percent or currency sign of most numbers, or an empty string.
+        notes: decisions so far.
         categories: the largest number of levels of a category.
         strict: numbers are the only kind. Any other cell is a bad one.
-        stated: what is known besides the cells.
+        stated: statements in addition to the cells.
     """
 
     cells: Cells
@@ -170,7 +170,6 @@ class Evidence:
 
     @property
     def name(self) -> str:
-        """The column's name."""
         return self.cells.name
 
     @property
@@ -193,14 +192,14 @@ class Evidence:
 def read_column(
     cells: Cells, written: NumberFormat, *, categories: int, strict: bool = False, stated: Stated = Stated()
 ) -> Column:
-    """Understand one column.
+    """Return the interpretation of a column.
 
     Args:
-        cells: its cells.
-        written: how the file writes numbers.
+        cells: cells of the column.
+        written: the file's format of numbers.
         categories: the largest number of levels of a category.
-        strict: numbers are the only kind. Any other cell is a bad one.
-        stated: what is known besides the cells.
+        strict: whether numbers are the only kind. Then any other cell is bad.
+        stated: statements in addition to the cells.
     """
     evidence = _evidence(cells, written, categories, strict or stated.role == "number", stated)
     return next(column for role in ROLES if (column := role(evidence)) is not None)
@@ -210,7 +209,7 @@ def _evidence(cells: Cells, written: NumberFormat, categories: int, strict: bool
     given = stated.given(cells)
     symbol = "" if strict else _shared_symbol(cells, written)
     numbers, known = written.numbers(cells, without_signs=bool(symbol))
-    if symbol:  # zero may be without it
+    if symbol:  # zero may have no symbol
         carry = [position for position, (_, sign) in cells.signed.items() if sign == symbol]
         known &= (numbers == 0.0) | np.isin(np.arange(len(known)), carry)
     known &= given
@@ -230,7 +229,7 @@ def _chosen(texts: Sequence[str], which: BoolArray) -> list[str]:
 
 
 def _shared_symbol(cells: Cells, written: NumberFormat) -> str:
-    """Return the percent or currency sign that most numbers carry, or an empty string. A plain zero may carry any."""
+    """Return the percent or currency sign of most numbers, or an empty string. A plain zero fits any sign."""
     if not any(sign for _, sign in cells.signed.values()):
         return ""
     numbers, known = written.numbers(cells, without_signs=True)
@@ -244,20 +243,20 @@ def _shared_symbol(cells: Cells, written: NumberFormat) -> str:
 
 
 def empty(evidence: Evidence) -> Column | None:
-    """A column without a value."""
+    """Return the column if it has no value, otherwise None."""
     if evidence.given.any():
         return None
     return evidence.column("empty", evidence.numbers, "it is empty", notes=())
 
 
 def yes_no(evidence: Evidence) -> Column | None:
-    """A column of words for yes and no, in any of their spellings."""
+    """Return a column of words for yes and no, in any spelling, otherwise None."""
     unknown = bool((evidence.given & ~evidence.known).any())
     return _yes_no_column(evidence) if unknown and not evidence.strict and yes_and_no(evidence.texts) else None
 
 
 def number(evidence: Evidence) -> Column | None:
-    """A column of numbers: there is nothing else, or so little that it is a mistake."""
+    """Return a column of numbers if other texts are missing or so few that they are mistakes, otherwise None."""
     if evidence.stated.role == "code":
         return None
     counts, other = evidence.cells.counts, evidence.given & ~evidence.known
@@ -275,14 +274,14 @@ def number(evidence: Evidence) -> Column | None:
 
 
 def _recur(evidence: Evidence, other: BoolArray) -> bool:
-    """Return whether few numbers and the texts among them are levels, as 1, 2, ..., 10 and X: mistakes rarely recur."""
+    """Return whether a few numbers and texts among them are levels, as 1, 2, ..., 10 and X: mistakes rarely recur."""
     counts, levels = evidence.cells.counts, int(evidence.given.sum())
     most = min(evidence.categories, int(counts[evidence.given].sum()) // _RECURS)
     return int(counts[other].min()) >= _RECURS and levels <= most
 
 
 def code(evidence: Evidence) -> Column | None:
-    """A column of numbers that are names: one has a leading zero, or `dataset.codes` lists it."""
+    """Return a column of numbers that are names: with a leading zero or listed in `dataset.codes`. Otherwise None."""
     texts = evidence.texts
     zero = next((text for text in texts if text[:1] == "0" and _LEADING_ZERO.fullmatch(text)), "")
     if not zero and evidence.stated.role != "code":
@@ -310,7 +309,7 @@ def code(evidence: Evidence) -> Column | None:
 
 
 def _all_digits(evidence: Evidence, zero: str) -> bool:
-    """Return whether all texts are digits only, one of them `zero`."""
+    """Return whether all texts consist of digits, and one text is `zero`."""
     return bool(zero) and all(text.isdecimal() for text in evidence.texts)
 
 
@@ -319,7 +318,7 @@ def _item(evidence: Evidence) -> str:
 
 
 def time(evidence: Evidence) -> Column | None:
-    """A column of times of day, read as hours."""
+    """Return a column of times of day, read as hours, otherwise None."""
     hours = time_hours(evidence.texts)
     if hours is None:
         return None
@@ -327,7 +326,7 @@ def time(evidence: Evidence) -> Column | None:
 
 
 def number_date(evidence: Evidence) -> Column | None:
-    """A column of dates that are written as numbers, such as 20240301, and that `dataset.dates` lists."""
+    """Return a column of dates written as numbers, such as 20240301, if `dataset.dates` lists it, otherwise None."""
     days = number_days(evidence.texts) if evidence.stated.role == "date" else None
     if days is None:
         return None
@@ -336,7 +335,7 @@ def number_date(evidence: Evidence) -> Column | None:
 
 
 def date(evidence: Evidence) -> Column | None:
-    """A column of dates, all of one form."""
+    """Return a column of dates, all of one form, otherwise None."""
     days = date_days(evidence.texts, evidence.stated.day_first)
     if days is None:
         return None
@@ -345,7 +344,7 @@ def date(evidence: Evidence) -> Column | None:
 
 
 def _moments(evidence: Evidence, kind: Kind, values: FloatArray, note: str) -> Column:
-    """Return a column of dates or times, of a value for each text that is given."""
+    """Return a column of dates or times, from a value for each given text."""
     per_text = np.full(len(evidence.given), np.nan)
     per_text[evidence.given] = values
     found = evidence.column(kind, per_text, notes=(note, *evidence.notes))
@@ -354,7 +353,7 @@ def _moments(evidence: Evidence, kind: Kind, values: FloatArray, note: str) -> C
 
 
 def category(evidence: Evidence) -> Column | None:
-    """A column of few texts, some more than once."""
+    """Return a column of a few texts, some more than once, otherwise None."""
     most = min(evidence.categories, int(evidence.cells.counts[evidence.given].sum()) - 1)
     levels = sorted(set(_level_names(evidence).values()))
     if len(levels) > max(most, 1):
@@ -373,7 +372,7 @@ def category(evidence: Evidence) -> Column | None:
 
 
 def _level_names(evidence: Evidence) -> dict[str, str]:
-    """Return text -> what its level is called: of texts that differ in capital letters only, the most frequent."""
+    """Return the level's name for each text: among texts that differ only in capital letters, the most frequent."""
     counts = evidence.cells.counts
     best: dict[str, tuple[int, str]] = {}
     given = [(int(counts[place]), evidence.cells.texts[place]) for place in np.flatnonzero(evidence.given).tolist()]
@@ -384,7 +383,7 @@ def _level_names(evidence: Evidence) -> dict[str, str]:
 
 
 def text(evidence: Evidence) -> Column | None:
-    """A column of many texts, which tells nothing."""
+    """Return a column of many texts, which has no information."""
     levels = sorted(evidence.texts)
     first = visible(levels[0])
     shown: Role | None = None
@@ -418,7 +417,7 @@ def _levels_column(
 
 
 def _yes_no_column(evidence: Evidence) -> Column:
-    """Return words for no and yes as 0 and 1. Each is called as it is most often written."""
+    """Return words for no and yes as 0 and 1. Each has its most frequent spelling as name."""
     texts, counts = evidence.cells.texts, evidence.cells.counts
     yes = np.array([text.casefold() in TRUE_WORDS for text in texts])
     sides = [np.flatnonzero(evidence.given & side) for side in (~yes, yes)]
@@ -432,7 +431,7 @@ def _yes_no_column(evidence: Evidence) -> Column:
 
 
 def merged(evidence: Evidence, values: FloatArray) -> str:
-    """Whole numbers that float64 does not distinguish."""
+    """Return a reason if float64 does not distinguish the whole numbers, otherwise an empty string."""
     numbers = evidence.numbers[evidence.given]
     if not (np.abs(numbers) > _LARGEST_WHOLE).any() or len(np.unique(numbers)) == len(numbers):
         return ""
@@ -440,7 +439,7 @@ def merged(evidence: Evidence, values: FloatArray) -> str:
 
 
 def constant(evidence: Evidence, values: FloatArray) -> str:
-    """Numbers that are all the same, or none."""
+    """Return a reason if all numbers are the same or there are none, otherwise an empty string."""
     given = values[~np.isnan(values)]
     if not len(given):
         return "it is empty"
@@ -448,7 +447,7 @@ def constant(evidence: Evidence, values: FloatArray) -> str:
 
 
 def counter(evidence: Evidence, values: FloatArray) -> str:
-    """The number of the row, with gaps where rows were left out, under no name or a row number's name."""
+    """Return a reason if the numbers count the rows, with or without gaps, and have no name or a row number's name."""
     named = _ID_NAME.fullmatch(evidence.name) or _COUNTER_NAME.fullmatch(evidence.name)
     if not (named or evidence.stated.unnamed) or evidence.strict:
         return ""
@@ -459,18 +458,18 @@ def counter(evidence: Evidence, values: FloatArray) -> str:
 
 
 def rises(values: FloatArray) -> bool:
-    """Return whether whole numbers go up in every row, or down."""
+    """Return whether whole numbers rise in every row, or fall in every row."""
     steps = np.diff(values)
     return bool(len(steps) and ((steps > 0.0).all() or (steps < 0.0).all()) and (values == np.floor(values)).all())
 
 
 def identifier(evidence: Evidence, values: FloatArray) -> str:
-    """Another whole number in every row, under an id's name."""
+    """Return a reason if every row has another whole number and the name is an id's, otherwise an empty string."""
     return "it is an id, another number in every row" if _ID_NAME.fullmatch(evidence.name) and _tells(values) else ""
 
 
 def shuffled(evidence: Evidence, values: FloatArray) -> str:
-    """Another whole number in every row of a first column without a name: numbers of rows that were moved."""
+    """Return a reason if a first column without name has another whole number in every row: numbers of moved rows."""
     unnamed = evidence.stated.unnamed and _ROW_NAMES.fullmatch(evidence.name)
     return "it numbers the rows in another order" if unnamed and _tells(values) else ""
 
@@ -495,7 +494,7 @@ def _why_useless(evidence: Evidence, values: FloatArray) -> tuple[Role | None, s
 
 
 def class_or_number(column: Column) -> Literal["classes", "number", "either"]:
-    """Return what a target can be: texts and two whole numbers are classes, three to ten whole numbers either."""
+    """Return what a target can be: texts and two whole numbers are classes, three to ten whole numbers are either."""
     if column.kind not in ("number", "empty"):
         return "classes"
     different = np.unique(column.values[~np.isnan(column.values)])
@@ -505,19 +504,19 @@ def class_or_number(column: Column) -> Literal["classes", "number", "either"]:
 
 
 def label_column(cells: Cells, *, strict: bool = False, stated: Stated = Stated()) -> Column:
-    """Return the labels as 0, ..., C-1. `levels` are what the file calls them.
+    """Return the labels as 0, ..., C-1. `levels` are the file's names for them.
 
     Integers are ordered by value. If any label is a text, all are texts and ordered alphabetically. Several words for
-    yes and no (`yes`, `No`, `TRUE`, `0`) are two classes, no first. In a column of integers a number that is none is a
-    bad cell.
+    yes and no (`yes`, `No`, `TRUE`, `0`) are two classes, no first. In a column of integers another number is a bad
+    cell.
 
     Args:
-        cells: its cells.
-        strict: words for yes and no are texts like others.
-        stated: what is known besides the cells.
+        cells: cells of the column.
+        strict: whether words for yes and no are texts like others.
+        stated: statements in addition to the cells.
 
     Raises:
-        DataError: if there is one class only.
+        DataError: if there is only one class.
     """
     given = stated.given(cells)
     evidence = Evidence(cells, given, cells.numbers, cells.plain & given, "", (), len(cells.texts), strict, stated)
@@ -556,12 +555,12 @@ def _whole_labels(evidence: Evidence) -> Column:
 
 
 def _whole(text: str, value: float) -> int:
-    """Return the integer by its digits: float64 does not tell integers above 2^53 apart."""
+    """Return the integer by its digits: float64 does not distinguish integers above 2^53."""
     return int(text) if len(text) < _LONGEST_DIGITS and _DIGITS.fullmatch(text) else int(value)
 
 
 def _plain_pair(evidence: Evidence) -> bool:
-    """Return whether the labels are numbers, or one word for no and one for yes: nothing to bring together."""
+    """Return whether the labels are numbers, or one word for no and one for yes. Then no spellings need merging."""
     if evidence.known[evidence.given].all():
         return True
     folded = [text.casefold() for text in evidence.texts]
@@ -569,7 +568,7 @@ def _plain_pair(evidence: Evidence) -> bool:
 
 
 def reading_of(spec: CsvSpec, notes: Sequence[str]) -> list[object]:
-    """Return what a table's hash holds of how it was read: nothing where nothing was decided and nothing stated."""
+    """Return the part of a table's hash on its reading: empty if nothing was decided and nothing stated."""
     settings = [spec.decimal, spec.thousands, spec.missing, spec.skip_rows, spec.categories, spec.strict]
     stated = spec.decimal is not None or spec.thousands is not None or spec.skip_rows > 0
     keys = ("titles", "na", "not_na", "codes", "numbers", "dates", "day_first")
@@ -586,18 +585,18 @@ def read_columns(
     table: Mapping[str, str] | None = None,
     numbers_only: bool = False,
 ) -> tuple[dict[int, Column], NumberFormat]:
-    """Return position -> column, and how the file writes numbers, decided by all of them and added to `notes`.
+    """Return the columns by position, and the file's format of numbers, decided by all columns and added to `notes`.
 
     Args:
         spec: decimal and thousands marks, most categories, strict.
         grid: the cells.
-        positions: of the columns.
-        notes: what was decided, extended.
+        positions: positions of the columns.
+        notes: decisions, extended.
         table: `Dataset.reading` of the table to which this file belongs.
-        numbers_only: a cell that is no number is a bad one, whether or not the others are.
+        numbers_only: whether a cell that is not a number is always bad.
 
     Raises:
-        DataError: if the columns write numbers in different ways, or in one that can be read twofold.
+        DataError: if the columns write numbers in different formats, or in an ambiguous one.
     """
     cells = [grid.column(position) for position in positions]
     if spec.strict:
@@ -622,13 +621,13 @@ def read_columns(
     }
     if grid.numbered and all(
         column.role == "counter" for column in found.values()
-    ):  # of a curve, whose columns all rise
+    ):  # the columns of a curve can all rise
         found = {place: replace(column, useless="", shown=None) for place, column in found.items()}
     return found, written
 
 
 def stated_columns(spec: CsvSpec, grid: Grid, table: Mapping[str, str]) -> dict[str, Stated]:
-    """Return column -> what is known besides its cells: from the user, the names, and the table of a second file."""
+    """Return statements by column in addition to its cells: from the user, the names and a second file's table."""
     if spec.strict:
         return {}
     na = values_by_column(spec.na or table.get("na"), grid.header)
@@ -667,7 +666,7 @@ def _named(value: object, key: str, grid: Grid) -> list[str]:
 
 
 def levels_in(columns: Sequence[Column], rows: BoolArray) -> dict[str, tuple[str, ...]]:
-    """Return category -> the levels that occur in the rows used, in the order of their inputs."""
+    """Return the levels in the used rows by category, in the order of their inputs."""
     return {
         column.name: tuple(column.levels[int(level)] for level in np.unique(column.values[rows]))
         for column in columns
@@ -676,9 +675,9 @@ def levels_in(columns: Sequence[Column], rows: BoolArray) -> dict[str, tuple[str
 
 
 def encode(column: Column, rows: BoolArray) -> tuple[FloatArray, list[str]]:
-    """Return a column's inputs in the rows used, [N', K], and their K names.
+    """Return a column's inputs in the used rows, [N', K], and their K names.
 
-    A category has one input for each level that occurs, two levels one in all, everything else its values.
+    A category has one input for each level that occurs, but only one for two levels. Other columns have their values.
     """
     values, name = column.values[rows], column.name
     if column.kind != "category":
@@ -693,7 +692,7 @@ def encode(column: Column, rows: BoolArray) -> tuple[FloatArray, list[str]]:
 def reading_of_table(
     spec: CsvSpec, grid: Grid, numbers: NumberFormat, inputs: Sequence[Column], targets: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return separator, marks of numbers and gaps, units of columns, and how the inputs' cells are written."""
+    """Return separator, marks of numbers and gaps, units of columns, and the format of the inputs' cells."""
     marks = {"separator": grid.separator, "decimal": numbers.decimal, "thousands": numbers.thousands}
     marks |= {key: name_list(values) for key in ("na", "not_na") if (values := split_values(getattr(spec, key)))}
     marks |= {UNTITLED: name_list(grid.header), TARGETS: name_list(targets)} if grid.numbered else {}
@@ -704,9 +703,9 @@ def reading_of_table(
 
 
 def otherwise_written(grid: Grid, columns: Sequence[Column], reading: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each column whose cells are written as something else than the table's.
+    """Return a sentence for each column with cells in another format than the table's.
 
-    Where the table has yes and no, the numbers 0 and 1 will do. A plain 0 for any percents or currency.
+    If the table has yes and no, the numbers 0 and 1 are valid. A plain 0 is valid for percents and currency.
     """
     faults = []
     for column in columns:

@@ -1,4 +1,4 @@
-"""Rows of a table that are used, and all their faults at once."""
+"""The used rows of a table, and all their faults at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpsuite.data.table.roles import Column
 from gpsuite.errors import DataError, unknown_name
 
 MISSING_RULES = ("error", "drop_rows", "drop_columns")
-LARGEST_LOSS = 0.2  # share of rows that may be left out without asking
+LARGEST_LOSS = 0.2  # largest share of rows left out without a question
 _SHOWN_FAULTS = 20
 
 
@@ -23,12 +23,12 @@ def complete_rows(
 ) -> tuple[BoolArray, list[Column]]:
     """Return which rows [N] are used, and which inputs.
 
-    Rows with a gap are left out up to a fifth of all. `dataset.missing` says otherwise. Cells that cannot be read and
-    rows of another length are left out only if `dataset.missing` allows it.
+    Rows with a gap are left out up to a fifth of all, unless `dataset.missing` states another treatment. Unreadable
+    cells and rows of another length are left out only if `dataset.missing` allows it.
 
     Raises:
-        DataError: if something is wrong (all of it), or more than a fifth of the rows would go without the user's
-            word: the ways out.
+        DataError: if there are faults (it names all). Also if more than a fifth of the rows would be left out without
+            the user's decision: it names the choices.
         UserError: if `dataset.missing` is unknown.
     """
     if spec.missing is not None and spec.missing not in MISSING_RULES:
@@ -60,7 +60,7 @@ def complete_rows(
 
 
 def _as_what(grid: Grid, column: Column) -> str:
-    """Return the texts that were read as missing, as ` ('NA')`. Nothing where the cells are empty."""
+    """Return the texts that were read as missing, as ` ('NA')`, or an empty string if the cells are empty."""
     texts = dict.fromkeys(grid.cells[column.gaps, grid.header.index(column.name)].tolist())
     shown = ", ".join(repr(shorten(text, 20)) for text in list(texts)[:3] if text)
     return f" ({shown})" if shown else ""
@@ -69,7 +69,7 @@ def _as_what(grid: Grid, column: Column) -> str:
 def faulty(
     spec: CsvSpec, grid: Grid, targets: Sequence[Column], inputs: Sequence[Column], faults: Sequence[str]
 ) -> DataError:
-    """Build the error that names every fault, with the settings under which the other cells can be used."""
+    """Return the error that names every fault, with the settings under which the other cells can be used."""
     columns = [*targets, *inputs]
     lost = int(np.any([column.unread for column in columns], axis=0).sum())
     worst = [column.name for column in inputs if column.unread.sum() > LARGEST_LOSS * len(grid.cells)]
@@ -85,7 +85,7 @@ def faulty(
 
 
 def shown_faults(faults: Sequence[str]) -> str:
-    """Return the faults on one line, the first twenty of many."""
+    """Return the faults on one line, at most the first twenty."""
     if len(faults) == 1:
         return faults[0]
     more = f", and {len(faults) - _SHOWN_FAULTS} more" if len(faults) > _SHOWN_FAULTS else ""
@@ -93,7 +93,7 @@ def shown_faults(faults: Sequence[str]) -> str:
 
 
 def bad_cells(grid: Grid, columns: Sequence[Column]) -> list[str]:
-    """Return a sentence for each cell that is not what its column holds, or one if most of a column's are texts."""
+    """Return a sentence for each cell that does not fit its column, or a single one if most of a column's are texts."""
     faults = []
     for column in columns:
         name, texts = shorten(column.name), list(column.bad.values())
@@ -141,7 +141,7 @@ def leaving_out(spec: CsvSpec, header: Sequence[str], inputs: Sequence[Column], 
 
 
 def all_others(spec: CsvSpec, header: Sequence[str]) -> bool:
-    """Return whether the inputs are all columns that have no other use. `dataset.inputs=null` arrives as a text."""
+    """Return whether the inputs are all columns without another use. `dataset.inputs=null` is a text here."""
     return spec.inputs is None or (spec.inputs == "null" and "null" not in header)
 
 
@@ -166,7 +166,7 @@ def _without_gaps(spec: CsvSpec, inputs: list[Column], notes: list[str]) -> list
 def _too_many(
     spec: CsvSpec, grid: Grid, targets: Sequence[Column], inputs: Sequence[Column], lost: int, rows: int
 ) -> DataError:
-    """Build the question: leave out the emptiest columns, or the rows."""
+    """Return the question whether to leave out the emptiest columns or the rows."""
     text = f"{lost} of {rows} rows have a missing value: more than a fifth, so it is yours to choose"
     all_rows = f"dataset.missing=drop_rows keeps {rows - lost} rows with all columns"
     worst = sorted((column for column in inputs if column.gaps.any()), key=lambda column: -int(column.gaps.sum()))
@@ -187,7 +187,7 @@ def _too_many(
 
 
 def check_spread(path: str, numbers: FloatArray, names: Sequence[str], key: str = "path") -> None:
-    """Refuse columns [N, K] that vary, but whose variance leaves float64. NaN does not count.
+    """Raise if columns [N, K] vary, but their variance overflows or underflows float64. NaN does not count.
 
     Raises:
         DataError: naming every such column.

@@ -1,4 +1,4 @@
-"""Whether the first line of a table holds titles of its columns, or its first record."""
+"""Decision whether the first line of a table holds titles of its columns, or its first record."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Sequence
 
 from gpsuite.data.table.formats import is_missing, like_number, plain_number
 
-_LOOKED_AT = 200  # rows that a first line is compared with
-_FEWEST = 5  # below, only a line of numbers is known to be a record
+_LOOKED_AT = 200  # number of rows to compare a first line with
+_FEWEST = 5  # with fewer rows, only a line of numbers is known to be a record
 _MOSTLY = 0.9  # share of numbers in a column of numbers
-_STRAYS = 0.1  # share of columns in which a record may have a level that no other looked at has
+_STRAYS = 0.1  # largest share of columns in which a record may have a new level
 
 
 def holds_values(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Return whether a first line is a record: numbers above numbers, and texts that occur again below.
 
-    A line of numbers in equal steps (0, 1, 2 or 1990, 2000, 2010) holds titles, as do texts above numbers.
+    A line of numbers in equal steps (0, 1, 2 or 1990, 2000, 2010) holds titles. So do texts above numbers.
 
     Args:
-        first: its cells.
-        rows: the cells of the lines below.
+        first: cells of the first line.
+        rows: cells of the lines below.
     """
     if not first[0] and rows and all(row and row[0] for row in rows[:_LOOKED_AT]):
         return False  # row names have no title
@@ -46,7 +46,7 @@ def holds_values(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _in_steps(numbers: Sequence[float]) -> bool:
-    """Return whether numbers go up in equal steps. Two by 1, or by the years of a decade."""
+    """Return whether numbers rise in equal steps: by 1, or more than three whole numbers by any step."""
     steps = {b - a for a, b in itertools.pairwise(numbers)}
     if len(steps) > 1:
         return False
@@ -55,7 +55,7 @@ def _in_steps(numbers: Sequence[float]) -> bool:
 
 
 def _kind(title: str, cells: Sequence[str]) -> str:
-    """Return what a first cell is above the cells of its column: value, title, outside, new level, or nothing."""
+    """Return the kind of a first cell above the cells of its column: value, title, outside, new level, or nothing."""
     given = [cell for cell in cells if not is_missing(cell)]
     numeric = sum(map(like_number, given))
     if not given or (title and is_missing(title)):

@@ -1,4 +1,4 @@
-"""Choice of the most informative measurement: predictive entropies, and the choice among what is allowed.
+"""Choice of the most informative measurement: predictive entropies, and the choice among allowed queries.
 
 Equation: Li et al. 2022, Eq. (7), Eq. (9)
 Equation: Li et al. 2022, Sec. 5
@@ -29,7 +29,7 @@ Convention = Literal["mixture", "moment_matched", "last_noise"]
 
 
 def entropy(variance: FloatArray) -> FloatArray:
-    """Return the entropy ½ log(2πe σ²) of each single output, in nats, -inf where rounding has left no variance.
+    """Return the entropy ½ log(2πe σ²) of each single output, in nats. It is -inf if rounding left no variance.
 
     Equation: Li et al. 2022, Eq. (7)
     """
@@ -38,24 +38,24 @@ def entropy(variance: FloatArray) -> FloatArray:
 
 
 def joint_entropy(covariance: FloatArray) -> FloatArray:
-    """Return the entropy ½ log((2πe)^P det Σ) of Σ [..., P, P], in nats, -inf where rounding has left none definite.
+    """Return the entropy ½ log((2πe)^P det Σ) of Σ [..., P, P], in nats, -inf if Σ is not positive definite.
 
     Equation: Li et al. 2022, Eq. (7)
     """
     outputs = covariance.shape[-1]
     with np.errstate(invalid="ignore"):  # NaN is allowed
         log_determinant = np.linalg.slogdet(covariance)[1]
-        # two negative eigenvalues leave the determinant positive, not all leading principal minors
+        # with two negative eigenvalues the determinant is positive, but not all leading principal minors
         signs = [np.linalg.slogdet(covariance[..., :size, :size])[0] for size in range(1, outputs + 1)]
     joint = 0.5 * (outputs * LOG_2PI_E + log_determinant)
-    # A comparison with NaN is false, so that NaN stays NaN.
+    # A comparison with NaN is false, so NaN stays NaN.
     return np.where(np.any(np.array(signs) <= 0.0, axis=0), -np.inf, joint)
 
 
 def choose(score: FloatArray, allowed: BoolArray) -> tuple[int, ...] | None:
     """Return the index of the largest score [n, P] or [n] among the allowed ones, None if none is allowed.
 
-    Of equal scores the lowest index wins, in the order of rows: the same data give the same query. A NaN is never
+    Among equal scores the lowest index wins, in the order of rows. So the same data give the same query. A NaN is never
     chosen.
 
     Raises:
@@ -72,7 +72,7 @@ def choose(score: FloatArray, allowed: BoolArray) -> tuple[int, ...] | None:
 
 
 def draw(allowed: BoolArray, rng: np.random.Generator) -> tuple[int, ...] | None:
-    """Return the index of one of the allowed candidates [n, P] or [n], each as likely. None if none is allowed."""
+    """Return the index of a random allowed candidate [n, P] or [n], all equally likely. None if none is allowed."""
     candidates = np.flatnonzero(allowed)
     return _index(rng.choice(candidates), allowed.shape) if candidates.size else None
 
@@ -91,7 +91,7 @@ class Pipeline:
         acquisition: `entropy` takes the largest predictive entropy, Eq. (7). `random` any allowed query.
         safe: whether only queries that are probably safe are allowed. If not, no safety model is trained.
         queries: `partial` measures one output per query, `full` all P.
-        kernel: of the latent processes and of the safety model. The convolution process has its own.
+        kernel: kernel of the latent processes and of the safety model. The convolution process has its own.
 
     Raises:
         ValueError: if one of the names is unknown, or `safe` is not true or false.
@@ -158,12 +158,12 @@ def log_densities(
 
     Args:
         Y: measured values [n, P].
-        mean: of the noise-free outputs for each of S hyperparameter vectors, [S, n, P].
-        variance: of the noise-free outputs, [S, n, P].
+        mean: means of the noise-free outputs for each of S hyperparameter vectors, [S, n, P].
+        variance: variances of the noise-free outputs, [S, n, P].
         noise: variances of the noise, [S, P].
         convention: `mixture`: log density of the mixture. `moment_matched`: of the normal distribution of its moments,
-            noise included. `last_noise`: the same with the last hyperparameter vector's noise, as the paper's
-            authors compute it.
+            noise included. `last_noise`: as `moment_matched` with the last hyperparameter vector's noise, as the
+            paper's authors compute it.
     """
     if convention == "mixture":
         return mixture_log_density(Y, mean, variance, noise, weights)
@@ -173,10 +173,10 @@ def log_densities(
 
 
 def safety_precision(marked: BoolArray, safe: BoolArray) -> float:
-    """Return the share of truly safe inputs among those the model marks safe. NaN if it marks none."""
+    """Return the share of truly safe inputs among the inputs that the model marks safe. NaN if it marks none."""
     return float(safe[marked].mean()) if marked.any() else float("nan")
 
 
 def safe_query_percent(safe: BoolArray) -> float:
-    """Return the percentage of safe queries, given which were, [K]. NaN without queries."""
+    """Return the percentage of safe queries from a mask of the safe ones, [K]. NaN without queries."""
     return 100.0 * float(safe.mean()) if safe.size else float("nan")

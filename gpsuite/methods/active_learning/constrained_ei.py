@@ -1,7 +1,7 @@
-"""Constrained expected improvement: what is usual where safety is a wish and no promise.
+"""Constrained expected improvement: the usual rule if safety is only preferred, not guaranteed.
 
-The score is the expected improvement times the probability of being safe, over all candidates: no level of safety
-and no guard decides what may be measured.
+The score is the expected improvement times the probability of being safe. It ranks all candidates: no safety level or
+guard excludes any.
 
 Equation: Gardner et al. 2014
 """
@@ -17,12 +17,12 @@ from gpsuite.methods.active_learning.plan.optimum import expected_improvement
 
 
 def constrained_expected_improvement(plan: Plan, measured: BoolArray, held: BoolArray, objective: int = 0) -> int:
-    """Return the candidate of largest EI(x) P(x is safe), the objective to be minimised.
+    """Return the candidate of largest EI(x) P(x is safe), for an objective to minimise.
 
     Args:
-        plan: what the models say at n candidates, of a planner without a guard.
-        measured: which candidates were measured, [n]. They are not proposed again.
-        held: which of them gave a safe value, [n], at least one.
+        plan: predictions of the models at n candidates, by a planner without a guard.
+        measured: mask of the measured candidates, [n]. They are not proposed again.
+        held: mask of the measured candidates with a safe value, [n], at least one.
 
     Raises:
         ValueError: if every candidate was measured, or none gave a safe value.

@@ -1,7 +1,7 @@
 """Convergence of entropy-driven queries at fixed hyperparameters: Lemma 1 and Theorems 2, 3, 9 of Li et al. 2022.
 
 A pool of n inputs with P outputs is a Gaussian vector of n P entries, in the order x * P + p. Queries condition it on
-noisy entries. An input may be queried again, since every query has its own noise.
+noisy entries. An input may be queried again: every query has its own noise.
 
 Equation: Li et al. 2022, Lemma 1, Theorem 2, Theorem 3, Theorem 9
 """
@@ -22,11 +22,11 @@ MATERN_SMOOTHNESS = 2.5
 # Greedy choice reaches at least this share of the maximum information gain (submodularity; Srinivas et al.
 # 2012).
 GREEDY_SHARE = 1.0 - np.exp(-1.0)
-_ROUNDING = 1e-12  # relative. Lemma 1 is an equality in the limit of large noise
+_ROUNDING = 1e-12  # relative slack. Lemma 1 is an equality in the limit of large noise
 
 
 class NothingAllowedError(ValueError):
-    """No input of the pool may be queried."""
+    """Raised if no input of the pool may be queried."""
 
 
 class AllowedRegion(Protocol):
@@ -36,13 +36,13 @@ class AllowedRegion(Protocol):
         """Return the mask of inputs that may be queried now, [n]."""
 
     def observe(self, x: int) -> None:
-        """Take note of a query at input number x."""
+        """Record a query at input number x."""
 
 
 class ConditionedVector:
     """A zero-mean Gaussian vector, conditioned on noisy observations of its entries one by one.
 
-    One observation costs O(m k) for m entries and k earlier observations: a new row of L^-1 K.
+    An observation takes O(m k) operations for m entries and k earlier observations: a new row of L^-1 K.
     """
 
     def __init__(self, covariance: FloatArray, capacity: int) -> None:
@@ -52,15 +52,15 @@ class ConditionedVector:
         self.variance: FloatArray = np.diagonal(covariance).copy()
 
     def observe(self, entry: int, noise: float) -> FloatArray:
-        """Condition on one entry seen with a noise variance above 0.
+        """Update the moments by an observation of one entry with a noise variance above 0.
 
         Returns:
-            r [m]: the posterior covariance falls by r r^T. `variance` [m] is the new one.
+            r [m]: the posterior covariance falls by r r^T. `variance` [m] is the new variance.
         """
         earlier = self._rows[: self._observed]
         row: FloatArray = self._rows[self._observed]
         np.subtract(self._covariance[entry], earlier[:, entry] @ earlier, out=row)
-        # one more row of a Cholesky factorisation. The earlier rows stay as they are
+        # one more row of a Cholesky factorisation. The earlier rows do not change
         row /= np.sqrt(self.variance[entry] + noise)
         self.variance -= row**2
         self._observed += 1
@@ -68,14 +68,14 @@ class ConditionedVector:
 
 
 class SafeRegion:
-    """Inputs that a Gaussian process of the safety value h, at fixed hyperparameters, holds safe.
+    """Inputs that are safe by a Gaussian process of the safety value h at fixed hyperparameters.
 
     S = {x: P(h(x) > limit | data) > 1 - delta} (Eq. 9). Every query also measures z = h + noise.
 
     Args:
         noise: noise variance of z, above 0.
-        measure: input number -> z.
-        limit: h must be above it.
+        measure: function of an input number that returns z.
+        limit: lower limit of h.
 
     Equation: Li et al. 2022, Eq. (9), Theorem 3
     """
@@ -111,10 +111,10 @@ class QueryRun:
     """Result of n queries.
 
     Attributes:
-        entries: queried entries x * P + p in their order; [n], or [n * P] with all outputs of an input at a time.
-        maximal: largest predictive variance (or determinant of the covariance) among what was allowed, before each
-            query: that of the queried point, [n].
-        average: the same averaged over what was allowed, [n].
+        entries: queried entries x * P + p in their order, [n], or [n * P] with all outputs of an input at a time.
+        maximal: largest predictive variance (or determinant of the covariance) among the allowed queries, before each
+            query, [n]. The queried point attains it.
+        average: mean of the same quantity over the allowed queries, [n].
         information: mutual information of the observations and the noise-free values after each query, in nats,
             by the chain rule (Lemma 7), [n].
         allowed: share of the pool that was allowed before each query, [n].
@@ -128,12 +128,12 @@ class QueryRun:
 
     @property
     def mean_maximal(self) -> FloatArray:
-        """Left side of Lemma 1 at its largest: mean over the first k queries of `maximal`, [n]."""
+        """Largest left side of Lemma 1: mean over the first k queries of `maximal`, [n]."""
         return _running_mean(self.maximal)
 
     @property
     def mean_average(self) -> FloatArray:
-        """Left side of Theorems 2, 3, 9 in expectation over inputs drawn at random from what is allowed, [n]."""
+        """Left side of Theorems 2, 3, 9 in expectation over random allowed inputs, [n]."""
         return _running_mean(self.average)
 
     def bound(self, constant: float) -> FloatArray:
@@ -158,7 +158,7 @@ def query_single_outputs(
     Args:
         covariance: prior covariance of the noise-free outputs over the pool, [n_x * P, n_x * P].
         noise: noise variances [P], above 0.
-        region: which inputs are allowed. None: all.
+        region: allowed inputs. None: all.
 
     Raises:
         NothingAllowedError: if the region is empty at some query.
@@ -238,7 +238,7 @@ def mutual_information(covariance: FloatArray, noise: FloatArray) -> float:
 def information_gain(covariance: FloatArray, noise: float, n: int) -> FloatArray:
     """Return the greedy estimate of the maximum information gain of one output for 1..n observations, [n], in nats.
 
-    The maximum gamma_k (Srinivas et al. 2012, Eq. 7) lies between the value and the value / `GREEDY_SHARE`.
+    The maximum gamma_k (Srinivas et al. 2012, Eq. 7) is between the value and the value / `GREEDY_SHARE`.
 
     Args:
         covariance: prior covariance of the output over the pool [n_x, n_x].
@@ -252,8 +252,8 @@ def information_gain(covariance: FloatArray, noise: float, n: int) -> FloatArray
 def summed_information_gain(covariance: FloatArray, noise: FloatArray, run: QueryRun) -> FloatArray:
     """Return sum_p gamma_p^(N_p) after each query of a run, with greedy estimates (Theorem 2), [n], in nats.
 
-    N_p is how often the run has observed output p. By Fischer's inequality the run's information is at most the sum
-    of the true maxima.
+    N_p is the number of observations of output p in the run. By Fischer's inequality the run's information is at most
+    the sum of the true maxima.
 
     Equation: Li et al. 2022, Theorem 2
     """
@@ -269,7 +269,7 @@ def summed_information_gain(covariance: FloatArray, noise: FloatArray, run: Quer
 
 
 def lemma_constant(variance: float, noise: float, outputs: int = 1) -> float:
-    """Return C_1 of Lemma 1, or C_2 for all `outputs` P observed at a time.
+    """Return C_1 of Lemma 1, or C_2 if all `outputs` P are observed at a time.
 
     C_2 = b^P / log(1 + (b / psi)^P) with b = L w^2 v. C_1 is the case P = 1.
 

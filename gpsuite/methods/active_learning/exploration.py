@@ -1,4 +1,4 @@
-"""The loop that chooses measurements: the models of outputs and safety, the rule, and the choices that it leaves open.
+"""The loop that chooses measurements: models of outputs and safety, the rule, and its open choices.
 
 Equation: Li et al. 2022, Algorithm 1
 """
@@ -38,8 +38,8 @@ class Proposal:
 
     Attributes:
         index: number of this model, from 0.
-        probability_safe: of x, by moment matching. NaN without a safety model.
-        probabilities: of being safe at every pool input, [n]. None without a safety model.
+        probability_safe: probability that x is safe, by moment matching. NaN without a safety model.
+        probabilities: probabilities of being safe at every pool input, [n]. None without a safety model.
         n_safe: number of pool inputs that are probably safe (all, without a safety model).
         n_available: number of queries that were left, safe or not.
         seconds: wall time of inference for `main` and `safety` and of `predict`.
@@ -62,7 +62,7 @@ class Proposal:
 
 @dataclass(frozen=True, eq=False)
 class Step(Proposal):
-    """A model, the query it requested, and what was measured.
+    """A model, the query it requested, and the measurement.
 
     Attributes:
         y: measured value of output p, or of all outputs [P].
@@ -74,12 +74,12 @@ class Step(Proposal):
 
 
 class Planner:
-    """Proposes a query, takes in what was measured, and proposes the next: Algorithm 1 of Li et al. 2022.
+    """Proposes a query, records the measurement, and proposes the next query: Algorithm 1 of Li et al. 2022.
 
     Args:
-        settings: how hyperparameters are inferred; default: sequential Monte Carlo.
+        settings: inference of hyperparameters. Default: sequential Monte Carlo.
         when_nothing_is_safe: stop as infeasible, or propose the most probably safe input.
-        queries: largest number of queries. Buffers are made for it.
+        queries: largest number of queries. Buffers have this size.
 
     Attributes:
         status: `running`, or `infeasible` once no query is left.
@@ -104,7 +104,7 @@ class Planner:
         self._when_nothing_is_safe = checked_choice(when_nothing_is_safe)
         self._available = problem.pool.without(problem.outputs)
         self._proposal: Proposal | None = None
-        self._last: _Measured | None = None  # not learnt yet
+        self._last: _Measured | None = None  # measurements that the models have not used yet
         inputs, self._rows = problem.joined_inputs()
         settings = settings or InferenceSettings()
         self._outputs = Learner(
@@ -122,7 +122,7 @@ class Planner:
             self._safety = Learner(model, problem.safety, problem.pool.X, settings, capacity=capacity)
 
     def propose(self) -> Proposal | None:
-        """Learn what was measured last and return the next query, the same until it is answered. None if none is left.
+        """Learn from the last measurement and return the next query, the same until its answer. None if none is left.
 
         Raises:
             FloatingPointError: if no allowed query has an entropy.
@@ -161,21 +161,21 @@ class Planner:
         return self._proposal
 
     def observe(self, y: float | FloatArray, z: float) -> Step:
-        """Take in what the proposed query gave. It is learnt from when the next query is requested.
+        """Record the measurement of the proposed query. The models use it when the next query is requested.
 
         Args:
             y: value of the proposed output, or of all outputs [P].
-            z: safety value. Not looked at without a safety model.
+            z: safety value. Not used without a safety model.
 
         Raises:
-            ValueError: without a proposal, or if y has not the right number of values.
+            ValueError: without a proposal, or if y has the wrong number of values.
         """
         proposal, values = self._proposal, np.atleast_1d(np.asarray(y, dtype=np.float64))
         if proposal is None:
             raise ValueError("nothing was proposed since the last observation")
         if values.shape != (self._problem.n_outputs if self._full else 1,):
             raise ValueError(f"y has shape {values.shape}. One value per measured output is expected")
-        # a pool that repeats an input offers it once
+        # a repeated input of the pool can be queried only once
         rows = self._problem.pool.rows_at(proposal.x)
         self._available[rows, slice(None) if proposal.p is None else proposal.p] = False
         self._last = _Measured(proposal.row, proposal.p, values, float(z))
@@ -239,7 +239,7 @@ class Planner:
 
     @property
     def _candidates(self) -> BoolArray:
-        """Queries that are left: [n, P], or [n] if all outputs are measured at once."""
+        """Return the mask of queries that are left: [n, P], or [n] if all outputs are measured at once."""
         return self._available.all(axis=1) if self._full else self._available
 
     def _learn(self) -> dict[str, float]:
@@ -261,7 +261,7 @@ class Planner:
             learner.add(np.repeat(x, len(p), axis=0), p, last.y, self._rng)
             return
         known = learner.observations
-        # A table gives the same z with every output of a row: one measurement, not several that agree.
+        # A table has the same z with every output of a row. It is one measurement, not several that agree.
         if not ((x == known.X).all(axis=1) & (last.z == known.y)).any():
             learner.add(x, np.array([0]), np.array([last.z]), self._rng)
 
@@ -306,7 +306,7 @@ class Planner:
         )
 
     def _allowed(self, probabilities: FloatArray | None) -> BoolArray:
-        """Return which candidates may be proposed; none, with status and reason, ends the exploration."""
+        """Return which candidates may be proposed. If none, set status and reason: the exploration ends."""
         candidates = self._candidates
         if not candidates.any():
             self._stop(f"the pool is exhausted after {self.index} queries")
@@ -340,7 +340,7 @@ class Planner:
 
 @dataclass(frozen=True, eq=False)
 class _Measured:
-    """A query and what it gave: y [m] of output p (None: all), and z."""
+    """A query and its measurement: y [m] of output p (None: all), and z."""
 
     row: int
     p: int | None
@@ -363,7 +363,7 @@ def _at_rows(candidates: BoolArray, rows: BoolArray) -> BoolArray:
 
 
 class Explorer(Iterator[Step]):
-    """The iterator that `explore` returns. The planner's `status` and `reason` say how it ended."""
+    """The iterator that `explore` returns. The planner's `status` and `reason` report how it ended."""
 
     def __init__(self, planner: Planner, oracle: Oracle, iterations: int) -> None:
         self.planner = planner
@@ -385,7 +385,7 @@ class Explorer(Iterator[Step]):
         return self.planner.state()
 
     def restore(self, state: SavedState) -> None:
-        """Continue after the last step of an earlier exploration of the same problem, bit by bit.
+        """Continue after the last step of an earlier exploration of the same problem, with the same bits.
 
         The generator's state is overwritten, and the earlier queries count.
 
@@ -412,9 +412,9 @@ def explore(
     settings: InferenceSettings | None = None,
     when_nothing_is_safe: WhenNothingIsSafe = "stop",
 ) -> Explorer:
-    """Iterate over models and queries: step k describes the model of the k-th data set, then what it requested.
+    """Return an iterator over models and queries: step k describes the k-th data set's model, then its query.
 
-    Memory does not grow with the iterations. All work is done while the next step is awaited.
+    Memory does not grow with the iterations. All work happens in `next`.
 
     Args:
         when_nothing_is_safe: `stop` with status infeasible, or query the `safest` input.

@@ -1,4 +1,4 @@
-"""A Gaussian process that learns: its hyperparameters' posterior and its predictions, kept up with the measurements.
+"""A Gaussian process with the posterior of its hyperparameters and its predictions, updated with every measurement.
 
 Equation: Li et al. 2022, Eq. (29), Eq. (30)
 Equation: derived, predictions of the pool by one more row
@@ -29,11 +29,11 @@ class InferenceSettings:
     """Settings of the inference of hyperparameters.
 
     Attributes:
-        kind: `smc` follows the posterior from one measurement to the next. `hmc` (the paper's), `map` and `ml`
-            (maximum likelihood) start again with each.
-        optimum: settings of `map` and `ml`. The kind is that of these settings.
-        pool_members: predict with this many hyperparameter vectors, equally spaced in their order, in place of all:
-            what is kept grows with their number times that of the inputs. Default: all.
+        kind: `smc` updates the posterior with each measurement. `hmc` (the paper's), `map` and `ml` (maximum
+            likelihood) start again each time.
+        optimum: settings of `map` and `ml`. Their kind is replaced by `kind`.
+        pool_members: number of hyperparameter vectors that predict, equally spaced in their order. Memory grows with
+            their number times the number of inputs. Default: all.
 
     Raises:
         ValueError: if the kind is unknown or there are no members.
@@ -55,10 +55,10 @@ class InferenceSettings:
 class Learner:
     """A model with P outputs, the posterior of its hyperparameters, and predictions at fixed inputs.
 
-    `start` or `add` infers, then `predict` brings the predictions up to date.
+    `start` or `add` infers. Then `predict` updates the predictions.
 
     Attributes:
-        posterior: of the hyperparameters, given these.
+        posterior: posterior of the hyperparameters.
     """
 
     posterior: HyperPosterior
@@ -80,7 +80,7 @@ class Learner:
         self._capacity, self._covariances = capacity, covariances
         self._cloud: SMCState | None = None
         self._predictions: PoolPredictions | None = None
-        self._counts: list[int] = []  # measurements when last predicted again, then after each extension
+        self._counts: list[int] = []  # number of measurements at the last new prediction, then after each extension
 
     def start(self, rng: np.random.Generator) -> None:
         if self._settings.kind == "smc":
@@ -124,7 +124,7 @@ class Learner:
 
     @property
     def predictions(self) -> PoolPredictions:
-        """Predictions of every hyperparameter vector that predicts. ValueError before the first `predict`."""
+        """Predictions of every predicting hyperparameter vector. ValueError before the first `predict`."""
         if self._predictions is None or not self._counts:
             raise ValueError("predict first")
         return self._predictions
@@ -154,7 +154,7 @@ class Learner:
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Continue where `arrays` was called on a learner of the same model, inputs and settings.
 
-        The predictions are led through the same steps as there, so that they agree in every bit.
+        The predictions repeat the same steps, so they agree in every bit.
         """
         X, p, y = arrays["X"], arrays["p"], arrays["y"]
         if self._settings.kind == "smc":
@@ -176,15 +176,15 @@ class Learner:
     def _members(self) -> IntArray:
         total = len(self.posterior)
         wanted = min(self._settings.pool_members or total, total)
-        # spread over all: neighbours in a chain are alike
+        # spread over all: neighbours in a chain are similar
         return np.arange(wanted) * total // wanted
 
     def _extend(self, cloud: SMCState, X: FloatArray, p: IntArray, y: FloatArray) -> FloatArray:
-        """Take new measurements into the predictions. Return their log density before, at every particle."""
+        """Extend the predictions by new measurements. Return their earlier log density at every particle."""
         try:
             log_predictive = self.predictions.extend(X, p, y)
             self._counts.append(len(self.observations))
-        except np.linalg.LinAlgError:  # a predictive variance lost to rounding: no row can be added
+        except np.linalg.LinAlgError:  # if rounding left no predictive variance, no row can be added
             self._counts = []
             log_predictive = np.empty(0)
         if len(log_predictive) == len(cloud.u):

@@ -1,4 +1,4 @@
-"""Safety of inputs: a limit on the safety value h(x), and its predictive probability.
+"""A task of safe active learning: safety limit and its probability, pool, monitors, first measurements.
 
 Equation: Li et al. 2022, Eq. (8), Eq. (9)
 Equation: Li et al. 2022, Sec. 3.3
@@ -18,14 +18,13 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.posterior import mixture_moments
 
-# What is done then: end as infeasible, or measure the most probably safe input.
+# Choices if nothing is safe: end as infeasible, or measure the most probably safe input.
 WhenNothingIsSafe = Literal["stop", "safest"]
 SIDES = ("above", "below")
 SIGNS = {"<=": "below", "≤": "below", "<": "below", ">=": "above", "≥": "above", ">": "above"}  # of safe values
-# Measures: pool row and output (None: all P outputs) -> y (or y [P]) and the safety value z.
+# Function that measures: pool row and output (None: all P outputs) -> y (or y [P]) and the safety value z.
 Oracle = Callable[[int, int | None], tuple[float | FloatArray, float]]
-# Numbers that differ by less than this share are one: programs write 15 or 16 digits and read a last one
-# wrongly.
+# Numbers that differ by less than this share count as equal: programs write 15 or 16 digits and misread the last one.
 SAME = 1e-14
 
 
@@ -43,8 +42,8 @@ class SafetyLimit:
     `SafetyLimit("<= 1.0")` and `SafetyLimit(1.0, "below")` are the same.
 
     Args:
-        value: the limit, or what is safe in words: `<= 1.0`, `>= 0.7`.
-        side: `above`: safe from the limit upwards. `below`: up to the limit, or a sign of `SIGNS`.
+        value: the limit, or the safe values in words: `<= 1.0`, `>= 0.7`.
+        side: `above` (safe from the limit upwards), `below` (safe up to the limit), or a sign of `SIGNS`.
 
     Raises:
         ValueError: if the value is not finite or the side unknown.
@@ -72,7 +71,7 @@ class SafetyLimit:
             raise ValueError(f"side={side!r}: must be one of {', '.join([*SIDES, *SIGNS])}, which say what is safe")
 
     def holds(self, z: npt.ArrayLike) -> BoolArray:
-        """Return which safety values are safe, of the shape of z. NaN is not."""
+        """Return which safety values are safe, of the shape of z. NaN is not safe."""
         return np.asarray(np.asarray(z) >= self.value if self.side == "above" else np.asarray(z) <= self.value)
 
     def probability(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
@@ -90,13 +89,13 @@ def moment_matched_probability(
 ) -> FloatArray:
     """Return the probability of being safe by the normal distribution of the mixture's moments: [S, ...] -> [...].
 
-    The paper's rule. Its tails are those of a normal distribution, the mixture's may be heavier.
+    This is the paper's rule. It has the tails of a normal distribution. The mixture's tails may be heavier.
     """
     return limit.probability(*mixture_moments(mean, variance, weights))
 
 
 def mixture_probability(limit: SafetyLimit, mean: FloatArray, variance: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the probability of being safe by the mixture itself, [...]. Arguments of `moment_matched_probability`."""
+    """Return the probability of being safe by the mixture itself, [...]. Arguments: `moment_matched_probability`."""
     return np.tensordot(weights, limit.probability(mean, variance), axes=1)
 
 
@@ -114,7 +113,7 @@ def safe_set(probability: FloatArray, delta: float) -> BoolArray:
 
 
 def rows_equal(X: FloatArray, x: FloatArray) -> IntArray:
-    """Return the rows of X [n, D] that are x [D] up to how programs write and read numbers."""
+    """Return which rows of X [n, D] equal x [D], up to errors of writing and reading numbers."""
     most = SAME * np.abs(x)
     near = np.flatnonzero(np.abs(X[:, 0] - x[0]) <= most[0])
     return np.asarray(near[(np.abs(X[near] - x) <= most).all(axis=1)])
@@ -122,10 +121,10 @@ def rows_equal(X: FloatArray, x: FloatArray) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The inputs that may be queried, and which outputs may be measured there.
+    """The inputs that may be queried, and the outputs that may be measured there.
 
-    Both published rules are a choice of `available`: all true is the paper's (every (x, p) once), one true value per
-    row is that of its authors' code (each input offers one output and is then gone).
+    Both published rules are a choice of `available`. All true is the paper's rule (every (x, p) once). One true value
+    per row is the rule of its authors' code (each input offers one output and is then removed).
 
     Attributes:
         available: [n, P]. A query takes its pair, or the whole row if all outputs are measured at once.
@@ -144,7 +143,7 @@ class Pool:
             raise ValueError(f"available has shape {self.available.shape}. It must be [{len(self.X)}, P]")
 
     def rows_at(self, x: FloatArray) -> IntArray:
-        """Return the rows whose input equals x [D]: more than one where the pool repeats an input."""
+        """Return the rows with input x [D]: more than one if the pool repeats this input."""
         return rows_equal(self.X, x)
 
     def without(self, observations: Observations) -> BoolArray:
@@ -157,7 +156,7 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class Monitor:
-    """Inputs at which every model of the sequence is judged. ValueError if the shapes do not fit."""
+    """Inputs at which every model of the sequence is evaluated. ValueError if the shapes do not fit."""
 
     X: FloatArray
     Y: FloatArray | None = None
@@ -171,7 +170,7 @@ class Monitor:
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """A model at the inputs of a monitor.
+    """Evaluation of a model at the inputs of a monitor.
 
     Attributes:
         log_density: mean over the inputs of the log density of each output's targets, noise included, [P]. None
@@ -190,8 +189,8 @@ class ExplorationProblem:
     Attributes:
         outputs: the first measurements of the P outputs.
         safety: the first measurements of the safety value, as output 0. None if there is no safety value.
-        limit: when a safety value is safe. None if there is no safety value.
-        delta: a query must be safe with probability above 1 - delta, Eq. (9) of Li et al. 2022.
+        limit: limit of safe values. None if there is no safety value.
+        delta: allowed probability. A query must be safe with probability above 1 - delta, Eq. (9) of Li et al. 2022.
 
     Raises:
         ContradictionError: if one output has two different first values at one input.
@@ -232,7 +231,7 @@ class ExplorationProblem:
         return int(self.pool.available.shape[1])
 
     def joined_inputs(self) -> tuple[FloatArray, dict[str, IntArray]]:
-        """Return the inputs of pool and monitors, those of the pool first, and which of them each monitor's are.
+        """Return the inputs of pool and monitors, the pool first, and the positions of each monitor's inputs.
 
         An input of several monitors, or of a monitor and the pool, appears once.
         """

@@ -1,9 +1,10 @@
 """SafeOpt, Real-beta-SafeOpt and LoSBO on a pool of settings: safe optimisation with given constants.
 
-Two Gaussian processes with given lengthscale, of the objective f and of the safety value h (safe where h <= 0), have
-confidence intervals of half-width beta sd. The next setting is the widest of two sets: possible minimisers (lower end
-at most the least upper end among the safe) and possible expanders (were h as low there as its interval allows, another
-setting would count as safe). The safe set is that of the upper ends of h, or of LoSBO the one of a Lipschitz constant.
+Two Gaussian processes with given lengthscale model the objective f and the safety value h (safe where h <= 0). They
+have confidence intervals of half-width beta sd. The next setting has the widest interval of two sets. Possible
+minimisers have a lower end at most the least upper end among safe settings. Possible expanders would make another
+setting count as safe if h were at its lower end there. The safe set follows from the upper ends of h, in LoSBO from a
+Lipschitz constant.
 
 Source: Sui et al., "Safe exploration for optimization with Gaussian processes", 2015
 Source: Berkenkamp et al., "Bayesian optimization with safety constraints", 2021
@@ -24,9 +25,9 @@ from scipy.spatial.distance import cdist
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 
-LENGTHSCALES = np.geomspace(0.05, 1.5, 12)  # tried, in the unit cube
-JITTER = 1e-6  # of the noise-free kernel matrix
-LOSBO_BETA = 2.0  # LoSBO's intervals choose and do not decide on safety
+LENGTHSCALES = np.geomspace(0.05, 1.5, 12)  # tried lengthscales, in the unit cube
+JITTER = 1e-6  # jitter of the noise-free kernel matrix
+LOSBO_BETA = 2.0  # LoSBO's intervals only choose, they do not decide on safety
 LOSBO_NOISE = 2.0  # standard deviations that LoSBO counts as the largest noise
 
 Variant = Literal["safeopt", "real_beta", "losbo"]
@@ -35,11 +36,11 @@ VARIANTS: tuple[Variant, ...] = ("safeopt", "real_beta", "losbo")
 
 @dataclass(frozen=True)
 class Constants:
-    """Constants of a function that the methods must be given.
+    """Constants of a function, which the methods take as given.
 
     Attributes:
-        lengthscale: of its squared exponential kernel of unit variance.
-        norm: of the function in the kernel's RKHS.
+        lengthscale: lengthscale of its squared exponential kernel of unit variance.
+        norm: norm of the function in the kernel's RKHS.
         lipschitz: largest slope between two settings of the pool.
         noise: standard deviation of a measured value.
     """
@@ -51,7 +52,7 @@ class Constants:
 
 
 def true_constants(X: FloatArray, f: FloatArray, noise: float) -> Constants:
-    """Return the constants of a function whose values f [n] at the pool X [n, D] are known.
+    """Return the constants of a function with known values f [n] at the pool X [n, D].
 
     The lengthscale has the largest marginal likelihood of these values. The norm is that of their interpolant.
     """
@@ -159,7 +160,7 @@ class SafeOpt:
     def _expanders(
         self, safe: BoolArray, mean: FloatArray, sd: FloatArray, covariance: FloatArray, beta: float
     ) -> BoolArray:
-        """Return which safe settings would make another one safe, were h there at the lower end of its interval."""
+        """Return which safe settings would make another one safe if h there were at the lower end of its interval."""
         inside, outside = np.flatnonzero(safe), np.flatnonzero(~safe)
         noise = self._constants[1].noise ** 2
         told = covariance[np.ix_(outside, inside)] / (sd[inside] ** 2 + noise)
@@ -178,7 +179,7 @@ class SafeOpt:
 
 
 def _greatest_gain(K: FloatArray, noise: float, most: int) -> FloatArray:
-    """Return the information of the 0 to `most` settings that are the most informative, chosen greedily, in nats."""
+    """Return the information of the 0 to `most` most informative settings, chosen greedily, in nats."""
     left, gain = K.copy(), [0.0]
     for _ in range(most):
         at = int(np.argmax(left.diagonal()))

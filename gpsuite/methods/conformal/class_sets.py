@@ -1,4 +1,4 @@
-"""Sets of classes that hold the true one: adaptive ones of all rows, and one threshold for each class.
+"""Sets of classes that contain the true class: adaptive sets for all rows together, and a threshold for each class.
 
 Equation: Romano et al. 2020, Theorem 1
 Equation: Vovk 2012, Prop. 2
@@ -18,12 +18,12 @@ from gpsuite.methods.conformal.intervals import quantile_rank, split_radii, spli
 def adaptive_scores(probabilities: FloatArray, u: FloatArray) -> FloatArray:
     """Return the probability of the classes before each class, plus the share u of the class' own probability, [B, C].
 
-    Classes are put in order of their probability. Of equal ones the first comes first. With u uniform in (0, 1) and
-    drawn for each row, sets of the smallest scores hold the coverage and not much more. With u = 1 they are larger.
+    Classes are sorted by their probability, ties by number. With u uniform in (0, 1), drawn for each row, sets of the
+    smallest scores have the coverage and little more. With u = 1 they are larger.
 
     Args:
         probabilities: [B, C].
-        u: one for each row, in [0, 1], [B].
+        u: a number in [0, 1] for each row, [B].
 
     Raises:
         ValueError: if a probability is outside [0, 1] or the shapes disagree.
@@ -46,8 +46,8 @@ def label_scores(probabilities: FloatArray) -> FloatArray:
 def class_sets(scores: FloatArray, thresholds: FloatArray | float, probabilities: FloatArray) -> BoolArray:
     """Return which classes are in the set of each row, [B, C].
 
-    These are the classes whose score is at most the threshold: one threshold for all classes, or one each, [C]. A set
-    that would be empty gets the most probable class, so that it holds the truth no less often.
+    These are the classes with a score at most the threshold: one threshold for all classes, or one each, [C]. An empty
+    set gets the most probable class. This cannot reduce the coverage.
     """
     found = np.asarray(scores <= thresholds)
     empty = np.flatnonzero(~found.any(axis=1))
@@ -56,10 +56,10 @@ def class_sets(scores: FloatArray, thresholds: FloatArray | float, probabilities
 
 
 def missed_bound(rows: int, coverage: float, delta: float) -> float:
-    """Return what share of new rows a threshold of `rows` scores misses at most, with probability 1 - delta.
+    """Return the largest share of new rows that a threshold of `rows` scores misses, with probability 1 - delta.
 
-    The chance is over the rows that chose the threshold: its true share follows a beta law, or is smaller if scores
-    are equal. 0 if the rows are too few for a threshold: then everything is in the set.
+    The probability is over the rows that chose the threshold. The true share has a beta distribution, or is smaller if
+    scores are equal. The result is 0 if the rows are too few for a threshold: then every class is in the set.
     """
     if not (rows >= 0 and 0.0 < coverage < 1.0 and 0.0 < delta < 1.0):
         raise ValueError(f"rows={rows}, coverage={coverage}, delta={delta}: no such bound")
@@ -72,8 +72,8 @@ class ClassCalibration:
     """Thresholds of sets of classes.
 
     Attributes:
-        marginal: of adaptive scores, for all rows together. Infinite if the rows are too few.
-        each: one per class, of label scores, [C]. Infinite if the class has too few rows.
+        marginal: threshold of adaptive scores, for all rows together. Infinite if the rows are too few.
+        each: thresholds of label scores, [C]. Infinite for a class with too few rows.
     """
 
     marginal: float
@@ -83,14 +83,15 @@ class ClassCalibration:
     def fit(
         cls, probabilities: FloatArray, truth: IntArray, u: FloatArray, coverage: float, lost: BoolArray | None = None
     ) -> ClassCalibration:
-        """Return the thresholds by rows that no model was trained on.
+        """Return the thresholds from rows that no model was trained on.
 
         Args:
-            probabilities: of these rows, [n, C].
-            truth: their classes, 0 to C - 1, [n].
-            u: of the adaptive scores, [n].
-            coverage: in (0, 1): of the sets, and of the rows of each class that its threshold does not miss.
-            lost: rows whose set counts as wrong in any case, [n].
+            probabilities: class probabilities of these rows, [n, C].
+            truth: classes of these rows, 0 to C - 1, [n].
+            u: numbers for the adaptive scores, [n].
+            coverage: coverage of the sets, in (0, 1). It is also the share of each class' rows that its threshold does
+                not miss.
+            lost: mask of rows with a set that counts as wrong in any case, [n].
         """
         rows = np.arange(len(truth))
         worst = np.zeros(len(truth)) if lost is None else np.where(lost, np.inf, 0.0)

@@ -1,4 +1,4 @@
-"""Quantiles of scores that hold for a new row: of all rows, of each kind of rows, and of weighted rows.
+"""Quantiles of scores that bound a new row's score: of all rows, of each kind of rows, and of weighted rows.
 
 Equation: Vovk et al. 2005, Prop. 4.1
 Equation: Barber et al. 2021, Theorem 1
@@ -15,17 +15,17 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 
-ROUNDING = 1e-12  # of a sum of weights, relative: a rank that is reached exactly counts as reached
+ROUNDING = 1e-12  # relative slack of a sum of weights: a rank that is reached exactly counts as reached
 
 
 def split_radius(errors: FloatArray, coverage: float) -> float:
     """Return r such that a new target is within r of its prediction with this probability or more.
 
-    The ceil((n + 1) coverage)-th smallest error. Infinite if n rows are too few for the coverage.
+    It is the ceil((n + 1) coverage)-th smallest error. It is infinite if n rows are too few for the coverage.
 
     Args:
         errors: absolute errors [n] on rows that the model was not trained on, or any other scores of 0 or more.
-        coverage: in (0, 1), over the rows and the new one together.
+        coverage: probability in (0, 1), over the rows and the new one together.
 
     Raises:
         ValueError: if there are no errors, one is not a number, or the coverage is outside (0, 1).
@@ -39,10 +39,10 @@ def split_radii(errors: FloatArray, kinds: IntArray, count: int, coverage: float
     """Return the radius of each of `count` kinds of rows, [K]: the coverage holds among the new rows of each kind.
 
     Args:
-        errors: as for `split_radius`, [n].
+        errors: errors as for `split_radius`, [n].
         kinds: the kind of each row, 0 to K - 1, [n]. The radius of a kind without rows is infinite.
         count: K.
-        coverage: as for `split_radius`.
+        coverage: coverage as for `split_radius`.
     """
     values = _checked(errors, coverage)
     if kinds.shape != values.shape or kinds.min(initial=0) < 0 or kinds.max(initial=0) >= count:
@@ -52,19 +52,19 @@ def split_radii(errors: FloatArray, kinds: IntArray, count: int, coverage: float
 
 
 def weighted_radii(errors: FloatArray, weights: FloatArray, own: FloatArray, coverage: float) -> FloatArray:
-    """Return a radius [B] for each new row, if rows are drawn with other chances than new ones.
+    """Return a radius [B] for each new row, if rows are drawn with other probabilities than new ones.
 
-    The smallest error up to which the rows hold the coverage's share of all weights, the new row's included. It is
-    infinite if all rows together hold less.
+    It is the smallest error up to which the rows have the coverage's share of all weights, including the new row's. It
+    is infinite if all rows together have less.
 
-    Two uses. A row's weight is the known likelihood ratio of new rows to these at its inputs, up to a factor. Or it is
-    one over the rows of its group, `own` is 1, and the new row is of a new group.
+    There are two uses. A row's weight is the known likelihood ratio of new rows to these at its inputs, up to a factor.
+    Or it is one over the number of rows of its group, `own` is 1, and the new row is of a new group.
 
     Args:
-        errors: as for `split_radius`, [n].
-        weights: of these rows, [n], 0 or more.
-        own: of the new rows, [B], 0 or more.
-        coverage: as for `split_radius`.
+        errors: errors as for `split_radius`, [n].
+        weights: weights of these rows, [n], 0 or more.
+        own: weights of the new rows, [B], 0 or more.
+        coverage: coverage as for `split_radius`.
 
     Raises:
         ValueError: also if a weight is negative or not finite, or the shapes disagree.
@@ -79,19 +79,19 @@ def weighted_radii(errors: FloatArray, weights: FloatArray, own: FloatArray, cov
     held = np.cumsum(weights[order])
     needed = coverage * (held[-1] + own) * (1.0 - ROUNDING)
     places = np.searchsorted(held, needed)
-    # where no weight is left, nothing is known
+    # if no weight is left, nothing is known
     return np.asarray(np.append(values[order], math.inf)[np.where(held[-1] + own > 0.0, places, len(values))])
 
 
 def follows_spread(errors: FloatArray, scores: FloatArray, coverage: float) -> bool:
-    """Return whether intervals that follow a model's spread are narrower on average than those of one width.
+    """Return whether intervals that follow a model's spread are narrower on average than intervals of one width.
 
-    Decided by rows that do not scale them, such as training rows left out in turn, so that the coverage stays.
+    To keep the coverage, decide by rows that do not scale the intervals, such as training rows left out in turn.
 
     Args:
         errors: absolute errors of the models without each row, [n].
-        scores: the same in these models' deviations, [n].
-        coverage: of the intervals.
+        scores: the same errors in these models' standard deviations, [n].
+        coverage: coverage of the intervals.
     """
     deviations = errors[scores > 0.0] / scores[scores > 0.0]
     if not len(deviations):
@@ -104,14 +104,14 @@ def jackknife_plus(
 ) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper ends [B] of intervals that hold a new target with this probability or more.
 
-    With a = (1 - coverage) / 2: the floor(a (n + 1))-th smallest of mu_-i(x) - R_i and the
-    ceil((1 - a)(n + 1))-th smallest of mu_-i(x) + R_i. In practice they hold 1 - a of the targets.
+    Let a = (1 - coverage) / 2. The ends are the floor(a (n + 1))-th smallest of mu_-i(x) - R_i and the
+    ceil((1 - a)(n + 1))-th smallest of mu_-i(x) + R_i. In practice the intervals contain 1 - a of the targets.
 
     Args:
-        errors: R_i, absolute leave-one-out errors [n]. Infinite of a row that is to count as lost.
-        predictions: mu_-i(x), of the models without row i at the new inputs, [n, B].
-        coverage: in (0, 1).
-        deviations: sd_-i(x) > 0, of these models there, [n, B], if the errors are in such deviations.
+        errors: R_i, absolute leave-one-out errors [n]. Infinite for a row that counts as lost.
+        predictions: mu_-i(x) of the models without row i at the new inputs, [n, B].
+        coverage: probability in (0, 1).
+        deviations: sd_-i(x) > 0 of these models there, [n, B], if the errors are in these units.
 
     Raises:
         ValueError: if the shapes disagree, an error is not a number or a prediction not finite, or the coverage is
@@ -143,7 +143,7 @@ def quantile_rank(n: int, coverage: float) -> int:
 
 
 def _exact(coverage: float) -> Fraction:
-    """Return the coverage as it is written: 0.9 (n + 1) must not round up to the next rank."""
+    """Return the coverage as an exact decimal: 0.9 (n + 1) must not round up to the next rank."""
     return Fraction(repr(float(coverage)))
 
 

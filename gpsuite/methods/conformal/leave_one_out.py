@@ -22,8 +22,8 @@ class LeaveOneOut:
 
     Attributes:
         X: training inputs [N, D].
-        alpha: (K + noise)^-1 y, of the model with all rows, [N].
-        changes: what leaving row i out takes from alpha, [N, H].
+        alpha: (K + noise)^-1 y of the model with all rows, [N].
+        changes: change to subtract from alpha when row i is left out, [N, H].
         errors: absolute errors of the model without row i at row i, [H].
     """
 
@@ -37,7 +37,7 @@ class LeaveOneOut:
 
     @classmethod
     def fit(cls, X: FloatArray, y: FloatArray, rows: IntArray, kernel: str, found: Hyperparameters) -> LeaveOneOut:
-        """Compute the models without each of some rows.
+        """Return the models without each of some rows.
 
         mu_-i(x) = k(x)'(alpha - (alpha_i / C_ii) C e_i), C = (K + noise)^-1.
 
@@ -69,7 +69,7 @@ class LeaveOneOutSpread:
     """The models of `LeaveOneOut` with their standard deviations of a new target, noise included.
 
     Attributes:
-        models: without each of H rows.
+        models: models without each of H rows.
         root: inverse of the factor of K + noise, [N, N].
         columns: C e_i / sqrt(C_ii), C = (K + noise)^-1, [N, H].
         noise: variance of the noise.
@@ -86,7 +86,7 @@ class LeaveOneOutSpread:
     def fit(
         cls, X: FloatArray, y: FloatArray, rows: IntArray, kernel: str, found: Hyperparameters
     ) -> LeaveOneOutSpread:
-        """Compute the models without each of some rows. Errors as of `LeaveOneOut.fit`.
+        """Return the models without each of some rows. Errors are as in `LeaveOneOut.fit`.
 
         sd_-i(x)^2 = k(x, x) + noise - k(x)'C k(x) + (k(x)'C e_i)^2 / C_ii, and 1 / C_ii at row i.
         """

@@ -1,4 +1,4 @@
-"""GPs whose risk on new data is bounded: training by minimising a PAC-Bayesian bound, certificates.
+"""GPs with a bound of their risk on new data: training by minimising a PAC-Bayesian bound, certificates.
 
 Equation: Reeb et al. 2018, Eq. (4), Eq. (5)
 """
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Return an exported name. All load with the first, because `gpsuite verify` needs none."""
+    """Return an exported name. All are loaded when the first is requested: `gpsuite verify` requests none."""
     from importlib import import_module
 
     exports = import_module(f"{__name__}.exports")

@@ -1,4 +1,4 @@
-"""The grid of kernel hyperparameters that the union bound accounts for.
+"""PAC-Bayesian bounds and certificates, and the grid of kernel hyperparameters of the union bound.
 
 Equation: Reeb et al. 2018, Sec. 3.1
 Equation: Reeb et al. 2018, Eq. (4)
@@ -26,14 +26,14 @@ from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 from gpsuite.models.config import Hyperparameters
 from gpsuite.registry import Registry
 
-# How far a logarithm may lie from its grid point and still count as rounded (exp and log cost a few ulps).
+# Largest distance of a logarithm from its grid point that counts as rounded (exp and log have errors of a few ulps).
 _ON_GRID = 1e-9
-# (risk, c) -> (bound, d bound / d risk, d bound / d c)
+# a function (risk, c) -> (bound, d bound / d risk, d bound / d c)
 BoundFunction = Callable[[float, float], tuple[float, float, float]]
 OBJECTIVES: Registry[BoundFunction] = Registry("objective")
-# A round value that depends on no data.
+# A round value that does not depend on data.
 CATONI_CONSTANT: Final = 1.0
-EXACT = RiskAndKL(0.0, 0.0)  # of numbers that rounding did not move by more than an ulp or so
+EXACT = RiskAndKL(0.0, 0.0)  # for numbers that rounding moved by about one ulp at most
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class HyperparameterGrid:
         return bool(np.all(np.abs(np.log(array) - np.log(self.round(array))) <= _ON_GRID))
 
     def rounded(self, hyperparameters: Hyperparameters) -> Hyperparameters:
-        """Return these with variance and lengthscales rounded to the grid. The noise variance stays."""
+        """Return the hyperparameters with variance and lengthscales rounded to the grid, noise variance unchanged."""
         kernel = [float(value) for value in self.round([hyperparameters.variance, *hyperparameters.lengthscales])]
         return Hyperparameters(kernel[0], tuple(kernel[1:]), hyperparameters.noise_variance)
 
@@ -93,17 +93,16 @@ class HyperparameterGrid:
 PAPER_GRID = HyperparameterGrid()
 
 
-# The bounds that can be certified and minimised, as functions of the empirical risk and the penalty per
-# point.
+# The bounds that can be certified and minimised, as functions of the empirical risk and the penalty per point.
 #
-# All of them follow from kl(risk || true risk) <= c (Eq. 4 of Reeb et al. 2018), so at equal c none is below
-# the kl bound. All but the kl bound may exceed 1.
+# All bounds follow from kl(risk || true risk) <= c (Eq. 4 of Reeb et al. 2018). So at equal c none is below the kl
+# bound. All but the kl bound may exceed 1.
 @OBJECTIVES.register("kl")
 def kl_bound(risk: float, c: float) -> tuple[float, float, float]:
     """Return kl^-1(risk, c) and its derivatives.
 
-    The derivative in the risk is infinite at risk 0, where the risk's own gradient has underflowed and the
-    product tends to 0: it is returned as 0.
+    The derivative in the risk is infinite at risk 0, but returned as 0. There the risk's own gradient has underflowed,
+    and the product tends to 0.
     """
     inverse = kl_inverse(risk, c)
     return float(inverse.p), float(inverse.dp_dq) if risk > 0.0 else 0.0, float(inverse.dp_dc)
@@ -111,7 +110,7 @@ def kl_bound(risk: float, c: float) -> tuple[float, float, float]:
 
 @OBJECTIVES.register("sqrt")
 def sqrt_bound(risk: float, c: float) -> tuple[float, float, float]:
-    """Return risk + sqrt(c/2) and its derivatives. The one in c is infinite at c = 0.
+    """Return risk + sqrt(c/2) and its derivatives. The derivative in c is infinite at c = 0.
 
     Raises:
         ValueError: if the risk is outside [0, 1] or c is negative or NaN.
@@ -139,7 +138,7 @@ def quadratic_bound(risk: float, c: float) -> tuple[float, float, float]:
 def optimal_lambda(risk: float, c: float) -> float:
     """Return the lambda that minimises `lambda_bound_at`: 2/(sqrt(2 risk/c + 1) + 1), in [0, 1].
 
-    It is 0 where c = 0 < risk: there the bound tends to the risk.
+    It is 0 if c = 0 < risk: there the bound tends to the risk.
 
     Raises:
         ValueError: if the risk is outside [0, 1] or c is negative or NaN.
@@ -152,8 +151,8 @@ def optimal_lambda(risk: float, c: float) -> float:
 def lambda_bound_at(risk: float, c: float, weight: float) -> tuple[float, float, float]:
     """Return (risk + c/lambda)/(1 - lambda/2) and its derivatives in risk and c at a fixed lambda.
 
-    Thiemann et al. 2017, Theorem 3: with probability at least 1 - delta it holds for all lambda in (0, 2)
-    simultaneously, so lambda may be chosen on the data.
+    By Theorem 3 of Thiemann et al. 2017 it holds with probability at least 1 - delta for all lambda in (0, 2)
+    simultaneously. So lambda may be chosen on the data.
 
     Raises:
         ValueError: if the risk is outside [0, 1], c is negative or NaN, or lambda is outside (0, 2).
@@ -170,7 +169,7 @@ def lambda_bound(risk: float, c: float) -> tuple[float, float, float]:
     """Return the lambda bound (flamb) at its best lambda and its derivatives.
 
     `lambda_bound_at` holds for all lambda at once, so its minimum over lambda holds too. The minimum equals the
-    quadratic bound. By the envelope theorem its derivatives are those at the fixed best lambda.
+    quadratic bound. By the envelope theorem its derivatives equal the derivatives at the fixed best lambda.
 
     Raises:
         ValueError: if the risk is outside [0, 1] or c is negative or NaN.
@@ -182,9 +181,9 @@ def lambda_bound(risk: float, c: float) -> tuple[float, float, float]:
 def catoni_bound(risk: float, c: float, constant: float = CATONI_CONSTANT) -> tuple[float, float, float]:
     """Return (1 - exp(-C risk - c))/(1 - exp(-C)) and its derivatives (Catoni 2007, Theorem 1.2.6).
 
-    For a C that is fixed before the data are seen it holds with ln(1/delta) in place of ln(2 sqrt(n)/delta) in c.
-    With the latter it holds for all C simultaneously: its minimum over C is then the kl bound, taken at
-    C = logit(bound) - logit(risk) (Germain et al. 2009).
+    If C is fixed before the data are seen, it holds with ln(1/delta) in place of ln(2 sqrt(n)/delta) in c. With the
+    latter it holds for all C simultaneously. Its minimum over C is then the kl bound, at C = logit(bound) - logit(risk)
+    (Germain et al. 2009).
 
     Raises:
         ValueError: if the risk is outside [0, 1], c is negative or NaN, or C is not positive and finite.
@@ -209,9 +208,9 @@ def check_catoni_constant(constant: float) -> None:
 def bayes_risk_bound(gibbs_bound: float) -> float:
     """Return min(1, 2 B): a bound on the risk of the posterior mean from a bound B on the Gibbs risk.
 
-    Langford and Shawe-Taylor 2002. The latent value is Gaussian, so with probability 1/2 or more it lies at least
-    as far from the target as its mean does. A loss that grows with the distance, as each in `LOSSES`, is then at
-    least the loss of the mean.
+    See Langford and Shawe-Taylor 2002. The latent value is Gaussian. So with probability 1/2 or more it is at least as
+    far from the target as its mean. Every loss in `LOSSES` grows with the distance. So it is then at least the loss of
+    the mean.
 
     Raises:
         ValueError: if B is negative or NaN.
@@ -236,8 +235,8 @@ def _root_ratio(risk: float, c: float) -> float:
 def binomial_upper_bound(errors: int, n: int, delta: float) -> float:
     """Return the Clopper-Pearson upper limit of an error rate (Langford 2005, test set bound).
 
-    The largest p for which a Binomial(n, p) count is at most `errors` with probability delta or more: the
-    (1 - delta)-quantile of Beta(errors + 1, n - errors). For 0-1 losses of a fixed predictor, such as the
+    It is the largest p such that a Binomial(n, p) count is at most `errors` with probability delta or more. This is the
+    (1 - delta)-quantile of Beta(errors + 1, n - errors). It is for 0-1 losses of a fixed predictor, such as the
     posterior mean.
 
     Raises:
@@ -256,8 +255,8 @@ def binomial_upper_bound(errors: int, n: int, delta: float) -> float:
 def mean_loss_upper_bound(mean_loss: float, n: int, delta: float) -> float:
     """Return kl^-1(mean_loss, ln(1/delta)/n): Chernoff's bound in Hoeffding's form (Hoeffding 1963, Theorem 1).
 
-    For independent losses anywhere in [0, 1], such as the expected losses of a Gibbs predictor. Never below the
-    binomial bound when the losses are 0 or 1.
+    It is for independent losses anywhere in [0, 1], such as the expected losses of a Gibbs predictor. It is never below
+    the binomial bound if the losses are 0 or 1.
 
     Raises:
         ValueError: if the mean loss is NaN or outside [0, 1], n < 1 or delta is outside (0, 1).
@@ -275,14 +274,14 @@ def _check_delta(delta: float) -> None:
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of a bound's penalty besides the KL.
+    """Terms of a bound's penalty other than the KL.
 
     Attributes:
-        n_hyperparameters: T, the rounded hyperparameters that ln|Theta| counts, 0 if all were fixed before seeing the
-            data.
+        n_hyperparameters: T, number of rounded hyperparameters in ln|Theta|, 0 if all were fixed before the data were
+            seen.
         grid: the hyperparameter grid, fixed before the data were seen.
-        n_settings: number of settings (widths epsilon, numbers M of inducing points) among which the data chose, 1 if
-            the setting was fixed before.
+        n_settings: number of settings (widths epsilon, numbers M of inducing points) that the data chose from, 1 if the
+            setting was fixed before.
 
     Raises:
         ValueError: if n < 1, T < 0, n_settings < 1 or delta is outside (0, 1).
@@ -309,10 +308,10 @@ class Penalty:
     Attributes:
         kl: KL(Q||P) of posterior and prior.
         log_theta: ln|Theta|, the union bound over the hyperparameter grid.
-        confidence: ln(2 sqrt(n) / delta); ln(1 / delta) in Catoni's bound.
-        log_settings: ln of the number of settings (widths epsilon, numbers M of inducing points) among which the data
-            chose: a union bound over a finite grid that was fixed before the data were seen.
-        rounding: by how much rounding can have moved the KL.
+        confidence: ln(2 sqrt(n) / delta), in Catoni's bound ln(1 / delta).
+        log_settings: ln of the number of settings (widths epsilon, numbers M of inducing points) that the data chose
+            from. It is a union bound over a finite grid that was fixed before the data were seen.
+        rounding: largest change of the KL by rounding.
     """
 
     kl: float
@@ -324,7 +323,7 @@ class Penalty:
 
     @property
     def total(self) -> float:
-        """KL + ln|Theta| + ln(2 sqrt(n)/delta) + ln(n_settings), and what rounding may have hidden."""
+        """KL + ln|Theta| + ln(2 sqrt(n)/delta) + ln(n_settings) + the slack for rounding."""
         return self.kl + self.log_theta + self.confidence + self.log_settings + self.rounding
 
     @property
@@ -338,13 +337,13 @@ class Certificate:
 
     Attributes:
         gibbs_risk: risk on the training points, 1 if it could not be computed.
-        penalty: the parts of the penalty. Its kl is infinite if it could not be computed.
+        penalty: the parts of the penalty. The kl is infinite if it could not be computed.
         bound_kl: inverse-kl bound (Eq. 5), in [0, 1].
-        bound_sqrt: Pinsker-relaxed bound (below Eq. 5), at least bound_kl. May exceed 1.
-        reason: why the bounds are the trivial 1, or an empty string.
+        bound_sqrt: Pinsker-relaxed bound (below Eq. 5), at least bound_kl. It may exceed 1.
+        reason: reason why the bounds are the trivial 1, or an empty string.
         lower_kl: lower inverse-kl bound, in [0, gibbs_risk], 0 if it is trivial. Eq. 4 bounds kl(risk || true risk)
-            itself, so it costs no part of delta.
-        risk_rounding: by how much rounding can have moved the Gibbs risk.
+            itself, so the lower bound uses no part of delta.
+        risk_rounding: largest change of the Gibbs risk by rounding.
     """
 
     n: int
@@ -365,7 +364,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class BoundObjective:
-    """A bound as a function of the two numbers that every posterior gives: Gibbs risk and KL.
+    """A bound as a function of two numbers of a posterior: Gibbs risk and KL.
 
     Attributes:
         catoni_constant: C of the objective `catoni`, fixed before the data are seen. The others ignore it.
@@ -384,7 +383,7 @@ class BoundObjective:
         check_catoni_constant(self.catoni_constant)
 
     def penalty(self, kl: float) -> Penalty:
-        """Return the parts of the penalty at this KL. Catoni's bound has ln(1/delta) for confidence."""
+        """Return the parts of the penalty at this KL. In Catoni's bound the confidence is ln(1/delta)."""
         parts = penalty(kl, self.terms)
         if self.objective == "catoni":
             return replace(parts, confidence=-math.log(self.terms.delta))
@@ -411,7 +410,7 @@ def penalty(kl: float, terms: Terms) -> Penalty:
 
 
 def certify(found: RiskAndKL, terms: Terms, rounding: RiskAndKL = EXACT) -> Certificate:
-    """Return the bounds at the worst of the rounding, 1, with the reason, if risk or KL is not usable.
+    """Return the bounds at the worst case of rounding. If risk or KL is not usable, they are 1, with the reason.
 
     Equation: Reeb et al. 2018, Eq. (4), Eq. (5)
     """

@@ -1,4 +1,4 @@
-"""PAC-Bayes for two or more classes: a GP prior from other rows or from none, its Gibbs risk in a bracket, no sampling.
+"""PAC-Bayes for two or more classes: GP prior with or without other rows, Gibbs risk in a bracket, no sampling.
 
 A class's score is f_c(x) = m_c(x) + u(x)' w_c with w_c ~ N(0, I) under the prior, independent over the classes. The
 largest score decides. Under the posterior w_c ~ N(V d_c, I - V diag(1 - rho) V'), V orthonormal, with the same
@@ -29,16 +29,16 @@ from gpsuite.models.search import Minimum, StepRules, minimise
 
 Single = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.floating[Any]]
-PRIOR_JITTER: Final = 1e-4  # of K_zz in the prior's precision
-CELLS: Final = 2000  # of the normal distribution, equally likely, in the bracket of a row's risk
-NARROW: Final = 1e-5  # a row's risk that pairs of classes bracket as closely needs no cells
-LEAST_RATIO, MOST_RATIO = 1e-6, 1.0  # of the posterior's variance to the prior's in a direction
+PRIOR_JITTER: Final = 1e-4  # factor of K_zz in the prior's precision
+CELLS: Final = 2000  # equally likely cells of the normal distribution in the bracket of a row's risk
+NARROW: Final = 1e-5  # if pairs of classes bracket a row's risk this closely, cells are not needed
+LEAST_RATIO, MOST_RATIO = 1e-6, 1.0  # limits of the ratio of the posterior's variance to the prior's in a direction
 _BLOCK = 2000  # rows of a kernel matrix held at once
 _NODES = 12  # Gauss-Hermite nodes of the risk that training minimises
-_NOISY = 0.9  # ratio rho of a search that starts near the prior's noise
-_FAR = 7.0  # leads beyond it count as certain in training
-_NEAR_SHARE = 0.02  # of rows near a boundary, a guess that scales the search's variables
-_DIRECTION_ROWS = 15_000  # that decide the directions. A bound holds in any
+_NOISY = 0.9  # initial ratio rho of the search that starts near the prior's noise
+_FAR = 7.0  # in training, larger differences of scores count as certain
+_NEAR_SHARE = 0.02  # guessed share of rows near a boundary, which scales the search's variables
+_DIRECTION_ROWS = 15_000  # rows that decide the directions. A bound holds in any directions
 _RULES = StepRules(decrease=1e-7, slope=1e-6)
 
 
@@ -49,7 +49,7 @@ class PriorSettings:
     Attributes:
         gamma: k(x, z) = exp(-gamma |x - z|^2 / median |x - z|^2).
         noise: sigma^2 of the regression on the labels.
-        temper: s, by which the regression's covariance is multiplied.
+        temper: s, factor of the regression's covariance.
     """
 
     gamma: float
@@ -64,10 +64,10 @@ class InformedPrior:
     A = K_zx K_xz + sigma^2 (K_zz + 1e-4 I).
 
     Attributes:
-        inducing: [M, P] features of the inducing rows, which are some of the other rows.
+        inducing: [M, P] features of the inducing rows, a subset of the prior's rows.
         width: gamma / median |x - z|^2.
         lower: [M, M] Cholesky factor of A.
-        mean: [M, C].
+        mean: [M, C] mean weights.
         temper: s.
     """
 
@@ -87,11 +87,11 @@ class InformedPrior:
             features: [n, P] of the prior's rows.
             labels: [n], from 0 to C - 1.
             classes: C.
-            inducing: [M] places of the inducing rows among them.
+            inducing: [M] indices of the inducing rows.
             settings: hyperparameters.
 
         Raises:
-            NotPositiveDefiniteError: if A cannot be factorised without more jitter, which would change the prior.
+            NotPositiveDefiniteError: if A cannot be factorised. More jitter would change the prior.
         """
         Z = features[inducing]
         width = settings.gamma / median_distance(Z)
@@ -107,7 +107,7 @@ class InformedPrior:
         return cls(Z, width, factor.lower, factor.solve(right), settings.temper)
 
     def moments(self, features: Single) -> tuple[FloatArray, FloatArray]:
-        """Return mean scores [n, C] and their variance [n], the same for every class."""
+        """Return mean scores [n, C] and their variance [n]. The variance is the same for every class."""
         parts = [(mean, (u * u).sum(axis=1)) for _, mean, u in self._blocks(features)]
         return np.concatenate([mean for mean, _ in parts]), np.concatenate([variance for _, variance in parts])
 
@@ -147,12 +147,12 @@ def _kernel_blocks(features: Single, Z: Single, width: float) -> Iterator[tuple[
         yield rows, np.exp(-width * squared_distances(features[rows], Z).astype(np.float64))
 
 
-# The posterior: directions in which the rows' labels move the prior, and how far.
+# The posterior: directions in which the rows' labels move the prior, and the size of the moves.
 
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """Rows as the posterior sees them.
+    """Rows in the form that the posterior needs.
 
     Attributes:
         prior_mean: [n, C] mean scores under the prior.
@@ -182,7 +182,7 @@ class Posterior:
     """d and rho.
 
     Attributes:
-        directions: [M, R] V, orthonormal; R = 0 is the prior itself.
+        directions: [M, R] V, orthonormal. R = 0 is the prior itself.
         shift: [R, C] d.
         ratio: [R] rho, in (0, 1].
     """
@@ -224,16 +224,17 @@ def leading_directions(U: Single, count: int) -> FloatArray:
 def train(rows: Projected, labels: IntArray, constant: float, directions: FloatArray, budget: Budget) -> Posterior:
     """Return the posterior that minimises C n risk + KL, and so Catoni's bound at C, or the prior if none is better.
 
-    The search sees the risk by Gauss-Hermite quadrature. The certificate brackets it again. The objective has several
-    minima: where noise makes a row wrong, its slope is flat and the row is given up. So one search starts with the
-    noise at which KL and risk pull about equally, another near the prior's, and the better one counts.
+    The search computes the risk by Gauss-Hermite quadrature. The certificate brackets it again. The objective has
+    several minima: if noise makes a row wrong, its slope is flat and the search ignores the row. So one search starts
+    with the noise at which the slopes of KL and risk are about equal. Another starts near the prior's noise. The better
+    result is taken.
 
     Args:
         rows: n rows in the directions.
         labels: [n].
         constant: C of Catoni's bound.
         directions: [M, R].
-        budget: of evaluations or seconds.
+        budget: limit on evaluations or seconds.
     """
     R, classes = rows.along.shape[1], rows.prior_mean.shape[1]
     objective = training_objective(rows, labels, constant)
@@ -259,7 +260,8 @@ def train(rows: Projected, labels: IntArray, constant: float, directions: FloatA
 def _curvature(rows: Projected, constant: float) -> FloatArray:
     """Return a guess at the curvature of n times the objective in each direction of d, [R].
 
-    1 is the KL's, what exceeds it the risk's. At about its inverse as ratio rho KL and risk pull equally.
+    1 comes from the KL, the excess from the risk. With about its inverse as ratio rho, the slopes of KL and risk are
+    equal.
     """
     squares = np.square(rows.along).sum(axis=0, dtype=np.float64)
     spread = float(np.mean(rows.rest)) + float(squares.sum()) / len(rows.rest)
@@ -267,7 +269,7 @@ def _curvature(rows: Projected, constant: float) -> FloatArray:
 
 
 def _first_shift(rows: Projected, labels: IntArray, ratio: FloatArray) -> FloatArray:
-    """Return a ridge regression's shift [R, C], scaled so that its scores exceed the noise at these ratios a little."""
+    """Return a ridge regression's shift [R, C], scaled so its scores slightly exceed the noise at these ratios."""
     classes = rows.prior_mean.shape[1]
     T = rows.along.astype(np.float64)
     gram = T.T @ T
@@ -323,7 +325,7 @@ def _risk_gradient(
         product = weight * below.prod(axis=1)
         right += product
         slope += product[:, None] * np.exp(-0.5 * at * at) / below
-    slope /= -math.sqrt(2.0 * math.pi)  # of the risk in `lead`
+    slope /= -math.sqrt(2.0 * math.pi)  # derivatives of the risk in `lead`
     d_spread[near] = -0.5 * (slope * lead).sum(axis=1) / deviation**2
     d_other = -slope / deviation[:, None]
     d_near = np.zeros((n, mean.shape[1]))
@@ -354,16 +356,17 @@ def gibbs_errors(
 ) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper ends of each row's probability of a wrong class, [n] each.
 
-    1 - E_z prod_(c != y) Phi((m_y - m_c) / sqrt(v) + z), z ~ N(0, 1) the noise of score y. The product grows in z, so
-    over cells of equal probability its value at their left ends is below the expectation, that at their right ends
-    above: these ends are one cell apart. The risk is also at least the largest of Phi(-(m_y - m_c) / sqrt(2 v)) and at
-    most their sum, which differ little if the risk is small. If they are 1e-5 apart or less they are the ends.
+    The probability is 1 - E_z prod_(c != y) Phi((m_y - m_c) / sqrt(v) + z), with z ~ N(0, 1) the noise of score y. The
+    product grows in z. Take cells of equal probability. The mean of the products at left ends is below the expectation,
+    that at right ends above. Both differ by one cell. The risk is also at least the largest of
+    Phi(-(m_y - m_c) / sqrt(2 v)) and at most their sum. These two differ little if the risk is small. If they differ by
+    at most 1e-5, they are the ends.
 
     Args:
         mean: [n, C] scores.
-        variance: [n] of each score; at 0 the risk is 0 or 1, a tie counting as wrong.
+        variance: [n] of each score. At 0 the risk is 0 or 1. A tie counts as wrong.
         labels: [n].
-        cells: of the normal distribution.
+        cells: number of cells of the normal distribution.
     """
     n = len(labels)
     lower, upper = np.zeros(n), np.ones(n)
@@ -388,17 +391,17 @@ def gibbs_errors(
 
 @dataclass(frozen=True)
 class ClassBounds:
-    """Risk and bounds of one classifier from n rows that did not choose its prior or constant.
+    """Risk and bounds of a classifier from n rows that did not choose its prior or constant.
 
     Attributes:
         gibbs_lower: lower end of the Gibbs risk on the rows.
         gibbs: upper end.
-        errors: of the mean scores' class.
-        n: rows.
+        errors: number of errors of the mean scores' class.
+        n: number of rows.
         kl: KL(Q||P) in nats.
-        bound_kl: PAC-Bayes-kl, with ln(2 sqrt(n) / delta).
-        bound_catoni: Catoni's at the constant, with ln(1 / delta).
-        bound_binomial: test-set bound of the mean scores' class; NaN where the rows also trained.
+        bound_kl: PAC-Bayes-kl bound, with ln(2 sqrt(n) / delta).
+        bound_catoni: Catoni's bound at the constant, with ln(1 / delta).
+        bound_binomial: test-set bound of the mean scores' class. NaN if the rows also trained.
     """
 
     gibbs_lower: float
@@ -413,13 +416,13 @@ class ClassBounds:
 
 @dataclass(frozen=True)
 class Confidence:
-    """Terms that the bounds pay besides the KL.
+    """Terms of the bounds other than the KL.
 
     Attributes:
         delta: allowed probability that a bound fails.
-        choices: settings among which the rows may have chosen. Each pays ln of it.
+        choices: number of settings that the rows may have chosen from. Each bound adds ln of it.
         constant: C of Catoni's bound.
-        slack: by how much arithmetic in float32 may have moved the Gibbs risk.
+        slack: largest change of the Gibbs risk by float32 arithmetic.
     """
 
     delta: float
@@ -433,7 +436,7 @@ def bounds_of(
 ) -> ClassBounds:
     """Return risk and bounds of a posterior on n rows. The KL bound needs n >= 8 (Maurer 2004).
 
-    The binomial bound is that of the class of the posterior's mean scores, and NaN where these rows moved it.
+    The binomial bound is for the class of the posterior's mean scores. It is NaN if these rows moved the posterior.
     """
     n, kl, delta = len(labels), posterior.kl, confidence.delta / confidence.choices
     lower, upper = gibbs_errors(mean, variance, labels)

@@ -1,4 +1,4 @@
-"""Cost of an evaluation and a certificate, before the first one begins: arithmetic over this machine's speed.
+"""Estimated time of an evaluation and a certificate before the first one: operations over this machine's speed.
 
 Equation: none, counts of floating point operations
 """
@@ -13,17 +13,17 @@ import numpy as np
 
 from gpsuite.methods.pac_bayes.sparse.algebra import stores
 
-# Of a matrix product's speed, as measured over n = 404 to 8000 and M = 100 to 1000.
+# Share of a matrix product's speed, measured over n = 404 to 8000 and M = 100 to 1000.
 _EFFICIENCY = 0.65
 _SIZE, _REPEATS = 400, 7
 # Seconds per entry of a kernel matrix: its exponential, and memory.
 _PER_ENTRY = 1.5e-8
-# n^3 multiplications and additions: of an evaluation of bound or likelihood, of a certificate.
+# Multiples of n^3 multiplications and additions: for an evaluation of bound or likelihood, and for a certificate.
 _FULL, _FULL_CERTIFICATE = 2.0, 1.0
-# n M^2 of them per evaluation, by what is minimised.
+# Multiples of n M^2 operations per evaluation, by objective.
 _SPARSE = {"bound": 9.5, "free_form": 5.5, "fitc": 6.5, "vfe": 5.0}
 _SPARSE_CERTIFICATE, _PER_LOSS = 13.0, 6.5
-_RECOMPUTED = 1.4  # where the n x M arrays are not stored
+_RECOMPUTED = 1.4  # factor if the n x M arrays are not stored
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ def sparse_gp_cost(n: int, n_test: int, inducing: int, dimension: int, kind: str
 
 @lru_cache(maxsize=1)
 def flops_per_second() -> float:
-    """Return how many multiplications and additions a second the large parts of an evaluation reach here and now."""
+    """Return the multiplications and additions per second that the large parts of an evaluation reach here and now."""
     matrix = np.random.default_rng(0).normal(size=(_SIZE, _SIZE))
     out = np.empty_like(matrix)
-    np.matmul(matrix, matrix, out=out)  # the first one is slower
+    np.matmul(matrix, matrix, out=out)  # the first product is slower
     start = time.perf_counter()
     for _ in range(_REPEATS):
         np.matmul(matrix, matrix, out=out)
-    # the mean: on a busy machine the waiting is part of the speed
+    # take the mean: on a busy machine waiting is part of the speed
     return _EFFICIENCY * 2.0 * _SIZE**3 * _REPEATS / (time.perf_counter() - start)

@@ -1,9 +1,9 @@
 """Copies among the rows: bounds that hold whether all are repeated draws or all are one draw stored again.
 
 If equal rows are independent draws that happen to agree, the mean loss over all n rows bounds the risk, with n rows or
-with fewer. If each is one draw stored several times, the mean over the m different rows does, with m. One that also
-decided something else, such as the prior, counts as lost. The larger of the two means with m rows is sound in both
-cases. Not in a mixture, in which some rows were drawn again and others stored again.
+fewer. If each is one draw stored several times, the mean over the m different rows bounds it, with m rows. A row that
+also decided something, such as the prior, counts as an error. The larger of the two means with m rows is sound in both
+cases. It is not sound in a mixture of rows drawn again and rows stored again.
 
 Equation: derived, copies among the rows
 Equation: Reeb et al. 2018, Sec. 4
@@ -40,8 +40,8 @@ class Copies:
     """Points that are copies of others.
 
     Attributes:
-        train: the different training points. None if all are.
-        test: the same of the test points. Training may have seen some.
+        train: the different training points. None if all are different.
+        test: the different test points. Training may have used some.
     """
 
     train: DifferentRows | None = None
@@ -73,7 +73,7 @@ def means(losses: FloatArray, different: DifferentRows | None) -> tuple[float, f
 
 
 def cautious_upper_bound(errors: BoolArray, different: DifferentRows | None, delta: float) -> float:
-    """Return the upper limit of an error rate: the larger one of all held-out points [H] and of the different ones."""
+    """Return the upper limit of an error rate: the larger limit of all held-out points [H] and the different ones."""
     every = binomial_upper_bound(int(errors.sum()), len(errors), delta)
     if different is None:
         return every
@@ -100,7 +100,8 @@ class Evaluation:
     Attributes:
         certificate: bounds B_kl and B_sqrt with the split of the penalty.
         gibbs_risk_train: risk of a random draw of the latent value, mean over the training points.
-        gibbs_risk_test: the same over the test points. Where some are copies, no less than over the different ones.
+        gibbs_risk_test: mean over the test points. If some are copies, it is at least the mean over the different
+            points.
         mse_train: mean squared error of the posterior mean, in squared units of y.
         nll_test: mean negative log density of the test targets in nats, noise variance included.
     """
@@ -145,9 +146,8 @@ def certify_posterior(
     """Return the bounds of the true risk of a posterior whose hyperparameters are on the grid.
 
     Args:
-        n_settings: number of settings (widths, numbers M) among which the data chose this one, 1 if it was fixed
-            before.
-        copies: which training points are copies of others. The bound holds whether they are draws or not.
+        n_settings: number of settings (widths, numbers M) that the data chose this one from, 1 if it was fixed before.
+        copies: record of the training points that are copies of others. The bound holds whether these are draws or not.
 
     Raises:
         ValueError: if the hyperparameters are not on the grid (ln|Theta| would not cover them), no training point is
@@ -159,7 +159,7 @@ def certify_posterior(
     risk, slack, independent = cautious_risk(posterior, loss, copies)
     terms = Terms(independent, hyperparameters.n_kernel, delta, grid, n_settings)
     rounding = posterior.rounding(loss)
-    if copies.train is not None:  # what moves a mean over all can move that over the different ones by more
+    if copies.train is not None:  # rounding can move the mean over the different points by more than the mean over all
         rounding = RiskAndKL(rounding.risk * len(posterior.y) / independent + slack, rounding.kl)
     return certify(RiskAndKL(risk, posterior.kl), terms, rounding)
 

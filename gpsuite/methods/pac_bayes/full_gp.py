@@ -1,6 +1,6 @@
 """The full GP: its PAC-Bayesian bound and its marginal likelihood as objectives with analytic gradients.
 
-With A = (K + s I)^-1, alpha = A y and h = diag A: mean = y - s alpha and variance = s - s^2 h at the training inputs,
+Let A = (K + s I)^-1, alpha = A y and h = diag A. At the training inputs mean = y - s alpha and variance = s - s^2 h.
 KL = [ln det(K + s I) - n ln s - n + s sum h + alpha'(y - s alpha)] / 2. No jitter is added: K + s I is factorised.
 
 Equation: Reeb et al. 2018, Eq. (6), Eq. (8)
@@ -36,13 +36,13 @@ from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.radial import is_far
 from gpsuite.models.search import Minimum, minimise
 
-# Rows handled at once: panels in cache, triangles not much larger than half a square.
+# Rows handled at once: panels fit in the cache, and triangles are not much larger than half a square.
 _PANEL = 128
-# Of the noise variance in GPflow's Gaussian likelihood.
+# Lower limit of the noise variance in GPflow's Gaussian likelihood.
 NOISE_FLOOR = 1e-6
 # Standard deviation of the normal prior on the logarithm of each hyperparameter: a factor of 4.5 either way.
 SPREAD = 1.5
-# How many of these each may be away from the prior's centre.
+# Largest distance from the prior's centre, in these standard deviations.
 FARTHEST = 3.0
 # Centre of the noise variance's prior, as a share of the target's variance.
 NOISE = 0.1
@@ -62,15 +62,15 @@ class _Inverse:
 class _Algebra:
     """Kernel matrix, inverse and the chain from a matrix of derivatives to the logarithms of the hyperparameters.
 
-    One potrf, one potri and, for a bound, half a matrix product per evaluation. The buffers, two n x n matrices, are
-    allocated once, so an instance must not be shared between threads.
+    An evaluation needs one potrf, one potri and, for a bound, half a matrix product. The buffers, two n x n matrices,
+    are allocated once. So threads must not share an instance.
     """
 
     def __init__(self, X: FloatArray, y: FloatArray, n_lengthscales: int) -> None:
         n = len(X)
-        self._X = X - X.mean(axis=0)  # centred: the kernel's squares cancel less
+        self._X = X - X.mean(axis=0)  # centred: less cancellation in the kernel's squares
         self._y, self.n_lengthscales = y, n_lengthscales
-        self._kernel = np.zeros((n, n))  # K. Only rows i:e, columns :e of every panel are filled
+        self._kernel = np.zeros((n, n))  # K. Only rows i:e and columns :e of every panel are filled
         # rows :n become A, symmetric. Rows n and n + 1 hold alpha and w, the rank-two part of the gradient
         self._inverse = np.zeros((n + 2, n))
         self._left = np.zeros((_PANEL, n + 2))
@@ -124,7 +124,7 @@ class _Algebra:
         """Return the derivatives in ln variance and ln lengthscales, and the trace of G.
 
         G = -A diag(d_h) A - (w alpha' + alpha w')/2 + d_kl A / 2, w = A d_alpha, is formed in row panels up to the
-        diagonal. Entries left of the diagonal block count twice. Without d_h the product with A falls away.
+        diagonal. Entries left of the diagonal block count twice. Without d_h the product with A is not needed.
         """
         n, D = self.n, scaled.shape[1]
         A = self._inverse
@@ -151,7 +151,7 @@ class _Algebra:
             G *= self._kernel[i:e, :e]
             G[:, :i] *= 2.0
             total += float(G[diagonal].sum())
-            G[diagonal] = 0.0  # no distance, no slope in a lengthscale: what squares of inputs leave is rounding
+            G[diagonal] = 0.0  # zero distance has no slope in a lengthscale: squares of inputs leave only rounding
             HX = G @ features[:e]
             column_sums[:e] += G.sum(axis=0)
             row_part += HX[:, D] @ scaled[i:e] ** 2
@@ -216,13 +216,13 @@ class FullGPLikelihood(_Algebra):
         scaled = self._fill_kernel(theta)
         state = self._invert(s)
         value = 0.5 * (float(self._y @ state.alpha) + state.log_determinant + self.n * math.log(2.0 * math.pi))
-        # its derivative in K is (A - alpha alpha')/2: that of a KL of weight 1 with A d_alpha = alpha/2, without risk
+        # the derivative in K is (A - alpha alpha')/2, as for a KL of weight 1 with A d_alpha = alpha/2, without risk
         d_log_variance, d_log_lengthscales, trace = self._contract(state.alpha, 0.5 * self._y, None, 1.0, scaled)
         return value, np.concatenate([[d_log_variance], d_log_lengthscales, [s * trace]])
 
 
 def _weighted_squares(weights: FloatArray, A: FloatArray, B: FloatArray) -> FloatArray:
-    """Return sum_ik w_ik (a_ij - b_kj)^2 [D] from differences, which lose no digits, of A [I, D] and B [K, D]."""
+    """Return sum_ik w_ik (a_ij - b_kj)^2 [D] of A [I, D] and B [K, D], from differences, which lose no digits."""
     columns = zip(A.T, B.T, strict=True)
     return np.array([np.vdot(weights, np.square(a[:, None] - b)) for a, b in columns])
 
@@ -263,8 +263,8 @@ def maximise_full_likelihood(
 ) -> tuple[Hyperparameters, Minimum]:
     """Train a full GP by its marginal likelihood, from hyperparameters 1, as GPflow does, without TensorFlow.
 
-    The search runs over GPflow's unconstrained parameters, softplus of the kernel's and softplus above a floor of the
-    noise variance, with scipy's default tolerances: it visits the points that GPflow's would.
+    The search is over GPflow's unconstrained parameters: softplus for the kernel's, softplus above a floor for the
+    noise variance. With scipy's default tolerances it visits the same points as GPflow's search.
 
     Equation: Rasmussen & Williams 2006, Eq. (2.30)
     """
@@ -282,17 +282,16 @@ def maximise_full_likelihood(
     return Hyperparameters.from_log(np.log(np.logaddexp(0.0, found.point) + floor)), found
 
 
-# Lengthscales that scale the inputs before a bound is trained, learned on rows that the bound does not see.
+# Lengthscales that scale the inputs before a bound is trained, from rows that the bound does not use.
 #
-# On the grid of a PAC-Bayes bound each lengthscale costs some nats. What other rows decide costs none: a
-# prior may depend on them. Inputs are divided by the lengthscales found there, so that a bound accounts for a
-# single one. Source: Ambroladze, Parrado-Hernandez & Shawe-Taylor 2007 (a prior learned on a part of the
-# rows)
+# On the grid of a PAC-Bayes bound each lengthscale adds some nats. Choices by other rows add none: a prior may depend
+# on them. Inputs are divided by the lengthscales found there. So the bound accounts for only one lengthscale. Source:
+# Ambroladze, Parrado-Hernandez & Shawe-Taylor 2007 (a prior learned on a part of the rows)
 def relevance_lengthscales(X: FloatArray, y: FloatArray) -> FloatArray:
     """Return one lengthscale per input at the posterior mode of a full GP's hyperparameters, [D].
 
-    The log marginal likelihood, plus a lognormal prior about the distance of two standardised rows, sqrt(2 D), which
-    decides where rows are few: there all inputs stay alike.
+    The mode is of the log marginal likelihood plus a lognormal prior around sqrt(2 D), the distance of two standardised
+    rows. With few rows the prior dominates and all lengthscales stay equal.
 
     Raises:
         ValueError: if shapes disagree, or a value is not finite.
@@ -307,7 +306,7 @@ def relevance_lengthscales(X: FloatArray, y: FloatArray) -> FloatArray:
         away = (theta - centre) / SPREAD
         return value + 0.5 * float(away @ away), gradient + away / SPREAD
 
-    # copies among few rows would send noise and lengthscales to 0
+    # with few rows, copies would drive noise and lengthscales to 0
     within = Bounds(centre - FARTHEST * SPREAD, centre + FARTHEST * SPREAD)
     found = minimise(value_and_gradient, centre, Budget(evaluations=MAX_EVALUATIONS), within)
     return np.asarray(np.exp(found.point[1:-1]))

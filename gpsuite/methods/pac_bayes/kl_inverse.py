@@ -14,16 +14,17 @@ from scipy.special import rel_entr
 
 from gpsuite.arrays import FloatArray
 
-# Below this logit distance kl(d) is summed as a series: the closed form loses about 2 eps / d of its digits.
+# Below this logit distance kl(d) is summed as a series: the closed form loses about 2 eps / d of its accuracy.
 _SERIES_BELOW = 1e-2
 # Above this logit distance exp(d) nears overflow. The form in exp(-d) holds for every q.
 _EXP_LIMIT = 700.0
-# c is moved into this range: below it kl underflows and p does not depend on c, above it 1 - p is zero in float64.
+# c is clipped to this range. Below it kl underflows and p does not depend on c. Above it 1 - p is zero in float64.
 _LEVEL_RANGE = (1e-300, 1e5)
-# Beyond this logit distance every result is the one at infinity. Below this 1 - q the slope of kl would underflow.
+# Beyond this logit distance every result equals that at infinity. Below this 1 - q the slope of kl would underflow.
 _MAX_DISTANCE = 1e4
 _MIN_COMPLEMENT = 1e-300
-# Smaller risks count as this one, whose inverse is not the smaller: exp(-d) would be subnormal, of few digits.
+# Smaller risks count as this one. That is safe: its inverse is not smaller. With them exp(-d) would be subnormal, of
+# few digits.
 _LEAST_RISK = 1e-300
 # Newton is monotone and quadratic. The tightest starting points need about 10 steps.
 _MAX_STEPS = 100
@@ -36,8 +37,8 @@ class KLInverse:
     Attributes:
         p: the inverse: the largest (upper) or smallest (lower) p with kl(q||p) <= c.
         one_minus_p: 1 - p without cancellation.
-        dp_dq: derivative in q. Infinite at q = 0 (lower: q = 1) for 0 < c < inf.
-        dp_dc: derivative in c. Infinite (lower: minus infinity) at c = 0 for 0 < q < 1.
+        dp_dq: derivative in q, infinite at q = 0 (lower: q = 1) for 0 < c < inf.
+        dp_dc: derivative in c, infinite (lower: minus infinity) at c = 0 for 0 < q < 1.
     """
 
     p: FloatArray
@@ -62,9 +63,9 @@ def binary_kl(q: npt.ArrayLike, p: npt.ArrayLike) -> FloatArray:
 def kl_inverse(q: npt.ArrayLike, c: npt.ArrayLike) -> KLInverse:
     """Return the upper inverse of the binary relative entropy in its second argument.
 
-    Newton's method in d = logit p - logit q, where kl is convex with slope p - q: started at an upper bound of
-    the root it falls monotonically. Edges are exact: p = q at c = 0, p = 1 - exp(-c) at q = 0, p = 1 at q = 1
-    or c = inf. Derivatives: dp/dc = p(1-p)/(p-q), dp/dq = d dp/dc.
+    It uses Newton's method in d = logit p - logit q, where kl is convex with slope p - q. From an upper bound of the
+    root the iterates fall monotonically. Edges are exact: p = q at c = 0, p = 1 - exp(-c) at q = 0, p = 1 at q = 1 or
+    c = inf. Derivatives: dp/dc = p(1-p)/(p-q), dp/dq = d dp/dc.
 
     Raises:
         ValueError: if q is NaN or outside [0, 1], or c is NaN or negative.
@@ -76,7 +77,7 @@ def kl_inverse(q: npt.ArrayLike, c: npt.ArrayLike) -> KLInverse:
 def kl_inverse_lower(q: npt.ArrayLike, c: npt.ArrayLike) -> KLInverse:
     """Return the lower inverse min{p in [0, q] : kl(q||p) <= c}, which is 1 - kl_inverse(1 - q, c).
 
-    The symmetry is used with 1 - q and q kept separate, so that a small q keeps its digits. Edges are exact: p = q at
+    The symmetry is used with 1 - q and q kept separate, so a small q keeps its digits. Edges are exact: p = q at
     c = 0, p = 0 at q = 0 or c = inf, p = exp(-c) at q = 1.
 
     Raises:
@@ -88,7 +89,7 @@ def kl_inverse_lower(q: npt.ArrayLike, c: npt.ArrayLike) -> KLInverse:
 
 
 def _inverse(q: FloatArray, one_minus_q: FloatArray, c: npt.ArrayLike) -> KLInverse:
-    """Return the upper inverse at q, the smaller of q and 1 - q being exact."""
+    """Return the upper inverse at q. The smaller of q and 1 - q must be exact."""
     level = np.asarray(c, dtype=np.float64)
     if not np.all(level >= 0.0):
         raise ValueError(f"c must be >= 0 (infinity allowed) and not NaN, got {c!r}")
@@ -114,7 +115,7 @@ def _probability(name: str, value: npt.ArrayLike) -> FloatArray:
 
 
 def _edges(q: FloatArray, one_minus_q: FloatArray, c: FloatArray) -> KLInverse:
-    """Return the exact values where q is 0 or 1 or c is 0 or infinite. Elsewhere placeholders."""
+    """Return the exact values where q is 0 or 1 or c is 0 or infinite, and placeholders elsewhere."""
     cases = [(one_minus_q == 0.0) | np.isinf(c), q == 0.0]
     decay = np.exp(-c)
     return KLInverse(
@@ -145,7 +146,7 @@ def _upper_bound(q: FloatArray, r: FloatArray, c: FloatArray) -> FloatArray:
     """
     large = np.minimum((c - np.log(q)) / r, _MAX_DISTANCE)
     product = 2.0 * r * c
-    split = np.sqrt(2.0 * r) * np.sqrt(c)  # where the product underflows
+    split = np.sqrt(2.0 * r) * np.sqrt(c)  # if the product underflows
     geometric = np.where(product > _MIN_COMPLEMENT, np.sqrt(product), split)
     gap = np.minimum(np.sqrt(c / 2.0), geometric)
     gap = np.minimum(gap, c + np.sqrt(c) * np.sqrt(c + 2.0 * q))
@@ -183,7 +184,7 @@ def _from_logit(q: FloatArray, r: FloatArray, d: FloatArray) -> tuple[FloatArray
     """Return p, 1 - p, dp/dq, dp/dc at the logit distance d, without cancellation."""
     decay = np.exp(-d)
     w = q + r * decay
-    # Where exp(-d) is subnormal or zero its ratio to w, itself near exp(-d) or q, may still be a number.
+    # If exp(-d) is subnormal or zero, its ratio to w may still be a number: w is near exp(-d) or q.
     far = np.exp(-d - np.logaddexp(np.log(q), np.log(r) - d))
     distant = d > _EXP_LIMIT
     dp_dc = np.where(distant, far, decay / (w * -np.expm1(-d)))

@@ -17,15 +17,15 @@ from scipy.special import ndtr, roots_legendre
 from gpsuite.arrays import FloatArray
 from gpsuite.registry import Registry
 
-# Latent variances are at least this, so that a variance rounded to zero gives the limit and not NaN.
+# Latent variances are at least this: a variance rounded to zero gives the limit and not NaN.
 _MIN_VARIANCE = 1e-300
 # exp(-x^2/2) is zero in float64 beyond this many standard deviations.
 _MAX_DEVIATIONS = 40.0
-# Below this ratio of epsilon to the standard deviation the closed forms of the capped losses cancel, and Gauss-
-# Legendre quadrature of so smooth an integrand is exact to rounding.
+# Below this ratio of epsilon to the standard deviation the closed forms of the capped losses cancel. There the
+# integrand is smooth, and Gauss-Legendre quadrature is exact to rounding.
 _WIDE_BELOW = 0.5
 _NODES, _WEIGHTS = roots_legendre(12)
-# The rule on [-1, 0] and on [0, 1], in units of epsilon: one of the losses has a kink at 0.
+# The rule on [-1, 0] and on [0, 1], in units of epsilon: one loss has a kink at 0.
 _HALF_NODES: Final = np.concatenate([(_NODES - 1.0) / 2.0, (_NODES + 1.0) / 2.0])
 _HALF_WEIGHTS: Final = np.concatenate([_WEIGHTS, _WEIGHTS]) / 2.0
 # name -> loss of a given epsilon
@@ -44,7 +44,7 @@ class Loss(Protocol):
         """The width of the loss, in units of y."""
 
     def expected(self, y: FloatArray, m: FloatArray, v: FloatArray) -> FloatArray:
-        """Return E[loss(y, f)], f ~ N(m, v); v is the latent variance, no observation noise."""
+        """Return E[loss(y, f)], f ~ N(m, v). v is the latent variance, without observation noise."""
 
     def expected_with_gradient(
         self, y: FloatArray, m: FloatArray, v: FloatArray
@@ -79,7 +79,7 @@ class BandLoss(_WidthLoss):
         return "band01"
 
     def expected(self, y: FloatArray, m: FloatArray, v: FloatArray) -> FloatArray:
-        """Return Phi((y-eps-m)/sqrt v) + Phi(-(y+eps-m)/sqrt v): both tails, so that 1e-20 survives."""
+        """Return Phi((y-eps-m)/sqrt v) + Phi(-(y+eps-m)/sqrt v). With both tails, values as small as 1e-20 are kept."""
         a, b, _ = self._standardised(y, m, v)
         return np.asarray(ndtr(a) + ndtr(-b), dtype=np.float64)
 
@@ -142,8 +142,8 @@ class _Window:
     Attributes:
         below: probability of (-eps, 0).
         density_low: standard normal density at (-eps - o)/s.
-        density_zero: at -o/s.
-        density_high: at (eps - o)/s.
+        density_zero: density at -o/s.
+        density_high: density at (eps - o)/s.
         outside: probability of |u| > eps, from both tails.
     """
 
@@ -207,7 +207,7 @@ class _CappedLoss(_WidthLoss, ABC):
         return self._inside(np.minimum(np.abs(f - y) / self.epsilon, 1.0))
 
     def _wide(self, o: FloatArray, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return expectation and derivatives in o and v from 1 - loss, which lives on |u| < eps << s."""
+        """Return expectation and derivatives in o and v from 1 - loss, which is zero outside |u| < eps << s."""
         z = (self.epsilon * _HALF_NODES - o[:, None]) / s[:, None]
         kept = (1.0 - self._inside(np.abs(_HALF_NODES))) * _HALF_WEIGHTS * _normal_density(z)
         scale = self.epsilon / s

@@ -1,6 +1,6 @@
-"""The squared-exponential kernel in plain numpy: one thin matrix product and one exponential, in place.
+"""Posteriors in plain numpy. The squared-exponential kernel takes one thin matrix product and one exponential.
 
-Where inputs are so far from 0 that the product would lose digits, `gpsuite.models.radial.FAR`, by differences.
+If inputs are so far from 0 that the product would lose digits (`gpsuite.models.radial.FAR`), it takes differences.
 
 Equation: Rasmussen & Williams 2006, Eq. (5.1)
 Equation: Reeb et al. 2018, Eq. (6), Eq. (8)
@@ -25,8 +25,8 @@ from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.radial import is_far, squared_distances
 
 EPSILON = 2.0**-52
-LARGEST_SHARE = 1e-3  # of what rounding moved, that is still known to first order
-LARGEST = 1e100  # sums of squares of values up to this stay finite, divided by the smallest lengthscales too
+LARGEST_SHARE = 1e-3  # largest share for which a change by rounding is known to first order
+LARGEST = 1e100  # sums of squares of values up to this are finite, also after division by the smallest lengthscales
 
 
 def check_logarithms(theta: FloatArray, count: int) -> None:
@@ -55,8 +55,8 @@ def se_kernel(X: FloatArray, other: FloatArray, hyperparameters: Hyperparameters
 def se_kernel_by_differences(X: FloatArray, hyperparameters: Hyperparameters) -> tuple[FloatArray, float]:
     """Return k(X, X) [N, N] and the error of its entries in ulps of sigma_f^2: slower than `se_kernel`, and closer.
 
-    A scaled difference carries the ulps of the scaled inputs, where a difference of squares carries theirs. To first
-    order it moves exp(-r^2/2) by 0.61 of its own error at most, and its relative rounding by less than an ulp.
+    A scaled difference has the ulps of the scaled inputs. A difference of squares has the ulps of the squares. To first
+    order the error moves exp(-r^2/2) by at most 0.61 of its size. Relative rounding adds less than an ulp.
     """
     scaled = (X - X.mean(axis=0)) / np.asarray(hyperparameters.lengthscales)
     matrix = cdist(scaled, scaled, "sqeuclidean")
@@ -86,7 +86,7 @@ class RiskAndKL:
 
 
 class Posterior(Protocol):
-    """A Gaussian posterior over functions, as certificate and metrics use it; arrays [N] at the training inputs."""
+    """A Gaussian posterior over functions, for certificates and metrics. Arrays [N] are at the training inputs."""
 
     @property
     def hyperparameters(self) -> Hyperparameters: ...
@@ -111,13 +111,13 @@ class Posterior(Protocol):
         """Return mean and latent variance at new inputs [N', D]."""
 
     def rounding(self, loss: Loss) -> RiskAndKL:
-        """Return by how much rounding can have moved the Gibbs risk of a loss and the KL."""
+        """Return the largest changes of the Gibbs risk of a loss and of the KL by rounding."""
 
 
 def predictor_of(
     kind: str, prior: Hyperparameters, alpha: float = 0.0, jitter: float = 0.0, **arrays: FloatArray
 ) -> Predictor:
-    """Return what a certificate says of a posterior. `kind` and `arrays` as `certificates.risk.ARRAYS`."""
+    """Return a posterior's description for a certificate. `kind` and arrays are as in `certificates.risk.ARRAYS`."""
     arrays = {"lengthscales": np.array(prior.lengthscales), **arrays}
     return Predictor(kind, prior.variance, prior.noise_variance, alpha, jitter, arrays)
 
@@ -159,7 +159,7 @@ class FullGPPosterior:
         n, s = len(y), hyperparameters.noise_variance
         matrix, ulps = se_kernel_by_differences(X, hyperparameters)
         matrix[np.diag_indices(n)] = hyperparameters.variance + s
-        # in place: of large data two matrices are all that fits, the factor and its inverse
+        # in place: with large data only two matrices fit, the factor and its inverse
         factor, info = dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
         if info != 0:
             raise NotPositiveDefiniteError(f"K + {s:g} I is not positive definite (pivot {info} of {n})")
@@ -169,7 +169,7 @@ class FullGPPosterior:
         mean = y - s * alpha
         log_ratio = 2.0 * float(np.log(np.diagonal(factor)).sum()) - n * math.log(s)
         kl = 0.5 * (log_ratio - n + s * float(h.sum()) + float(alpha @ mean))
-        # a KL is not negative. Rounding can leave it an ulp below 0
+        # a KL is not negative, but rounding can leave it an ulp below 0
         variance = np.maximum(s - s * s * h, 0.0)
         return cls(hyperparameters, X, y, max(kl, 0.0), mean, variance, factor, alpha, ulps)
 
@@ -194,14 +194,15 @@ class FullGPPosterior:
         return gibbs_risk(self, loss)
 
     def rounding(self, loss: Loss) -> RiskAndKL:
-        """Return by how much rounding of K + sigma^2 I can have moved Gibbs risk and KL, to first order.
+        """Return the largest changes of Gibbs risk and KL by rounding of K + sigma^2 I, to first order.
 
         A factor is exact for a matrix that differs by E, |E| <= c eps (N sigma_f^2 + sigma^2) (Higham 2002, Theorem
-        10.3); c = 1 is what is met, not what is proved. The entries of K add `ulps` eps N sigma_f^2. Log determinant
-        and trace move by |E| N / sigma^2 at most, the quadratic term by |E| |alpha|^2, the means y - sigma^2 alpha
-        together by |E| |alpha|, each variance by |E|.
-        Where the KL moves by more than `LARGEST_SHARE` of 1 + KL, or |E| is more than that share of sigma_f^2, the
-        largest latent variance, the first order says nothing: it is infinite.
+        10.3). The value c = 1 is from experiments, not proved. The entries of K add `ulps` eps N sigma_f^2. Log
+        determinant and trace move by at most |E| N / sigma^2, the quadratic term by |E| |alpha|^2. The means
+        y - sigma^2 alpha together move by |E| |alpha|, each variance by |E|.
+
+        The first order is not enough if the KL moves by more than `LARGEST_SHARE` of 1 + KL. The same holds if |E| is
+        more than that share of sigma_f^2, the largest latent variance. Then the result is infinite.
         """
         h, n = self.hyperparameters, len(self.y)
         matrix = EPSILON * (n * h.variance * (1.0 + self.ulps) + h.noise_variance)
@@ -219,7 +220,7 @@ def gibbs_risk(posterior: Posterior, loss: Loss) -> float:
 
 
 def checked_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return X [N, D] and y [N] as new contiguous float64 arrays: the certified values do not change later.
+    """Return X [N, D] and y [N] as new contiguous float64 arrays. The certified values do not change later.
 
     Raises:
         ValueError: if the shapes disagree, there are no rows or columns, or a value is not finite or so large that

@@ -1,4 +1,4 @@
-"""Map from an unconstrained or boxed search variable u to the logarithm of a positive hyperparameter.
+"""A bound to minimise, and maps from search variables u to the logarithms of positive hyperparameters.
 
 Equation: Reeb et al. 2018, Sec. 3
 """
@@ -26,7 +26,7 @@ from gpsuite.registry import Registry
 # Smallest value that the search may give a hyperparameter without a box (the noise variance).
 _FLOOR = 1e-6
 PARAMETRISATIONS: Registry[Parametrisation] = Registry("parametrisation")
-# Tolerances of the authors' code. Where a matrix cannot be factorised the line search turns back.
+# Tolerances of the authors' code. If a matrix cannot be factorised, the line search goes back.
 _RULES = StepRules(decrease=1e-8, slope=1e-8, undefined="wall")
 
 
@@ -77,11 +77,11 @@ PARAMETRISATIONS.register("log")(Log())
 
 @dataclass(frozen=True, eq=False)
 class RiskProblem:
-    """A bound to be minimised: on which data, for which loss, with which confidence.
+    """A bound to minimise: its data, loss and confidence.
 
     Attributes:
-        ard: one lengthscale per input, or a single one.
-        bound: the bound as a function of Gibbs risk and KL, ln|Theta| for T kernel hyperparameters included.
+        ard: whether there is one lengthscale per input, not a single one.
+        bound: the bound as a function of Gibbs risk and KL. It includes ln|Theta| for T kernel hyperparameters.
 
     Raises:
         ValueError: if shapes disagree, values are not finite or delta is outside (0, 1).
@@ -116,10 +116,10 @@ class Search:
     Attributes:
         budget: limits on seconds and evaluations. The paper allows 1000 evaluations.
         start: first hyperparameters. None means variance = lengthscales = noise variance = 1 (the paper's).
-        parametrisation: of the hyperparameters, `softplus` or `log` (`PARAMETRISATIONS`). It decides
-            which local optimum is found. From the paper's start, `softplus` (the authors') repeats the single-start
-            runs of their code on Boston, the two that collapse to KL near 0 (sqrt, epsilon = 0.2) included. `log`
-            collapses in neither, agrees elsewhere, and takes a third of the evaluations with ARD.
+        parametrisation: map of the hyperparameters, `softplus` or `log` (`PARAMETRISATIONS`). It decides which local
+            optimum is found. From the paper's start, `softplus` (the authors') repeats the single-start runs of their
+            code on Boston. These include two that collapse to KL near 0 (sqrt, epsilon = 0.2). `log` does not collapse
+            there and agrees elsewhere. With ARD it takes a third of the evaluations.
     """
 
     budget: Budget
@@ -145,8 +145,8 @@ class Search:
     def run(self, objective: Objective, begin: FloatArray, limits: Sequence[tuple[float, float]]) -> Minimum:
         """Minimise with L-BFGS-B until its tolerance 1e-8 or the budget is reached.
 
-        A search whose line search stalls is done: a bound holds wherever it stops. Without a finite value at the
-        start it is diverged, its loss infinite.
+        A search with a stalled line search counts as done: a bound holds at every point. Without a finite value at the
+        start it is diverged, with infinite loss.
         """
         lower, upper = (np.array(side, dtype=np.float64) for side in zip(*limits, strict=True))
         found = minimise(objective, np.clip(begin, lower, upper), self.budget, Bounds(lower, upper), _RULES)
@@ -165,10 +165,10 @@ class Search:
 
 @dataclass(frozen=True)
 class TrainedGP:
-    """Hyperparameters found by minimising a bound, and how the search went.
+    """Hyperparameters found by minimising a bound, and a report of the search.
 
     Attributes:
-        rounded: with variance and lengthscales on the grid. Only for these does a certificate hold.
+        rounded: hyperparameters with variance and lengthscales on the grid. A certificate holds only for these.
         objective_value: the bound at `hyperparameters`. Infinite if diverged.
     """
 

@@ -1,7 +1,8 @@
-"""The ball of functions with a known RKHS norm: it bounds every region and reaches beyond the data.
+"""Confidence bands in function space, and the ball of functions with a known RKHS norm.
 
-A region speaks of the ideal representation f_0, equal to the true f_* at the data only. If |f_*|_H <= B, then
-alpha_*'K alpha_* <= B^2 and |f_* - f_0|(x) <= sqrt(k(x,x) - k_x'K^-1 k_x) sqrt(B^2 - alpha_*'K alpha_*).
+The ball bounds every region and extends beyond the data. A region is about the ideal representation f_0. It equals the
+true f_* only at the data. If |f_*|_H <= B, then alpha_*'K alpha_* <= B^2 and |f_* - f_0|(x) <= sqrt(k(x,x) - k_x'K^-1
+k_x) sqrt(B^2 - alpha_*'K alpha_*).
 
 Equation: derived, ideal representation and norm ball
 Equation: derived, outer ellipsoid
@@ -30,7 +31,8 @@ from gpsuite.methods.perturbation.objectives import finite, positive, spectrum
 from gpsuite.methods.perturbation.rays import Members
 
 BandKind = Literal["ellipsoid", "pointwise", "norm ball", "members"]
-# Weights of the ball's inequality tried, relative to the mean eigenvalue of a perturbation's own: each is a bound.
+# Tried weights of the ball's inequality, relative to the mean eigenvalue of a perturbation's inequality: each gives a
+# bound.
 _WEIGHTS = 10.0 ** np.arange(-6.0, 3.1, 1.0 / 3.0)
 
 
@@ -39,9 +41,9 @@ class NormBall:
     """Coefficients (b, a) with a'K a <= B^2.
 
     Attributes:
-        gram: K, shape [k, k]: of the inputs, or of the centres of a sparse model.
+        gram: K of the inputs, or of the centres of a sparse model, shape [k, k].
         bound: B > 0.
-        free: number of leading coefficients outside the norm: 1 with a bias, otherwise 0; p = free + k.
+        free: number of leading coefficients outside the norm: 1 with a bias, otherwise 0. p = free + k.
 
     Raises:
         ValueError: if K is not a finite square matrix or B is not positive and finite.
@@ -67,7 +69,7 @@ class NormBall:
         return np.asarray(self.norms(alphas) <= self.bound)
 
     def steps(self, centre: FloatArray, directions: FloatArray) -> FloatArray:
-        """Return the largest t with centre + t direction in the ball, shape [J]. Inf along a direction without norm.
+        """Return the largest t with centre + t direction in the ball, shape [J]. Inf along a direction of norm zero.
 
         Raises:
             ValueError: if the centre [p] is outside: the rays would not start in the set.
@@ -82,13 +84,13 @@ class NormBall:
         root = np.sqrt(b**2 - a * c)
         bounded = a > 0.0
         safe = np.where(bounded, a, 1.0)
-        # the form without cancellation on either side. Where b > 0, so is b + root
+        # the form without cancellation on either side. If b > 0, then b + root > 0
         near = -c / np.where(b > 0.0, b + root, 1.0)
         return np.where(bounded, np.where(b > 0.0, near, (root - b) / safe), np.inf)
 
     @cached_property
     def basis(self) -> FloatArray:
-        """W [p, free + r]: alpha = W (b, c) is in the ball iff |c| <= B. Directions of K below rounding left out."""
+        """W [p, free + r]: alpha = W (b, c) is in the ball iff |c| <= B. It omits directions of K below rounding."""
         values, vectors = spectrum(self.gram)
         W = np.zeros((self.free + len(self.gram), self.free + len(values)))
         W[: self.free, : self.free] = np.eye(self.free)
@@ -98,7 +100,7 @@ class NormBall:
     def powers(self, features: FloatArray, variances: FloatArray) -> FloatArray:
         """Return sqrt(k(x,x) - k_x'K^-1 k_x), shape [J]: the largest f(x) with |f|_H = 1 and f = 0 at the data.
 
-        The directions of K below rounding are left out, which can only enlarge it.
+        The directions of K below rounding are left out. This can only enlarge the result.
         """
         turned = features @ self.basis[:, self.free :]
         rest = variances - np.einsum("jr,jr->j", turned, turned)
@@ -108,12 +110,11 @@ class NormBall:
 
 # Confidence bands in function space: the values phi(x)'alpha over a region.
 #
-# All bands of a region rest on one event, that it holds the ideal coefficients: an outer band covers the
-# ideal representation at all x at once with at least the region's probability. The ellipsoid band bounds all
-# x by one radius. The pointwise band takes the extremes at each x separately: a member satisfies at least q
-# of the inequalities Z_0 <= Z_i, each an ellipsoid, so phi(x)'alpha is at most the q-th largest of their
-# maxima. It is never wider. A band of sampled members is an inner one. With |f_*|_H <= B bands reach beyond
-# the data and are always finite.
+# All bands of a region hold under one event: the region contains the ideal coefficients. So an outer band covers the
+# ideal representation at all x at once with at least the region's probability. The ellipsoid band bounds all x by one
+# radius. The pointwise band takes the extremes at each x separately. A member satisfies at least q of the inequalities
+# Z_0 <= Z_i, each an ellipsoid. So phi(x)'alpha is at most the q-th largest of their maxima. This band is never wider.
+# A band of sampled members is an inner one. With |f_*|_H <= B bands extend beyond the data and are always finite.
 @dataclass(frozen=True, eq=False)
 class Band:
     """Lower and upper values of functions at J inputs.
@@ -121,9 +122,9 @@ class Band:
     Attributes:
         lower: shape [J], rounded outward. Minus infinity where unbounded.
         upper: shape [J], rounded outward. Infinite if unbounded.
-        kind: where it comes from. The kinds of members are inner bands, the others outer ones.
-        target: the ideal representation, equal to the true function at the data only, or the true function.
-        sampler: how members were found. Empty for outer bands.
+        kind: origin of the band. Kinds with members are inner bands, the others outer ones.
+        target: the ideal representation, equal to the true function only at the data, or the true function.
+        sampler: method that found the members. Empty for outer bands.
     """
 
     centre: FloatArray
@@ -145,9 +146,9 @@ def ellipsoid_band(ellipsoid: Ellipsoid, features: FloatArray) -> Band:
 
 
 def pointwise_band(quadratic: PerturbedQuadratic, q: int, features: FloatArray) -> Band:
-    """Return the band of each x's own extremes, from one ellipsoid a perturbation. Valid at all x at once.
+    """Return the band of the extremes at each x, from one ellipsoid per perturbation. Valid at all x at once.
 
-    Infinite unless at least m - q of the inequalities are bounded sets.
+    It is infinite unless at least m - q of the inequalities are bounded sets.
 
     Raises:
         ValueError: unless 0 < q < m.
@@ -178,10 +179,10 @@ def norm_ball_band(
 ) -> Band:
     """Return a band of the true function, on and off the data, given its norm: |f_*|_H <= B.
 
-    In coefficients c with |c| the RKHS norm, and beta the norm of what vanishes at the data, f_*(x) is
-    phi(x)'alpha + P(x) beta with P the power function and |c|^2 + beta^2 <= B^2. Each perturbation's inequality plus a
-    multiple of the ball's is an ellipsoid containing their intersection. The best of some multiples is taken. So the
-    coefficients' share of B is accounted for, and the band lies within +-B sqrt(k(x,x)) (without a bias).
+    Let c be coefficients with |c| the RKHS norm, and beta the norm of the part that vanishes at the data. Then f_*(x)
+    is phi(x)'alpha + P(x) beta with P the power function and |c|^2 + beta^2 <= B^2. Each perturbation's inequality plus
+    a multiple of the ball's is an ellipsoid that contains their intersection. The best of some multiples is taken. So
+    the coefficients' share of B counts. The band is within +-B sqrt(k(x,x)) (without a bias).
 
     Raises:
         ValueError: unless 0 < q < m.
@@ -221,7 +222,7 @@ def _supports(
 ) -> FloatArray:
     """Return max phi'u over u'Au + 2b'u + c <= 0, shape [I, J], A = V diag(values) V' positive definite.
 
-    It is -phi'A^-1 b + sqrt((b'A^-1 b - c)(phi'A^-1 phi + extra)). `extra` is what a further coordinate adds.
+    It is -phi'A^-1 b + sqrt((b'A^-1 b - c)(phi'A^-1 phi + extra)). A further coordinate adds `extra`.
     """
     turned = np.matmul(targets, vectors)
     offset = np.einsum("ipk,ip->ik", vectors, b)

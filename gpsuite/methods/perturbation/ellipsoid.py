@@ -1,15 +1,15 @@
-"""Quadratic objectives in the form their region geometry needs: Z_i as squared norms of affine functions.
+"""Quadratic objectives in the form that the geometry of regions needs: Z_i as squared norms of affine functions.
 
 With e = y - Phi alpha, a quadratic objective has the gradient P alpha - T e, and with the weighting M
 
     Z_i(alpha) = |A alpha - B G_i e|^2,   A = M^(1/2) P,  B = M^(1/2) T,
 
-for any root of M. Written from the estimate (A alpha_hat = B e_hat), with F = A + B Phi, D_i = B (I - G_i) Phi and
-r_i = B (I - G_i) e_hat,
+for any root of M. Let F = A + B Phi, D_i = B (I - G_i) Phi and r_i = B (I - G_i) e_hat. From the estimate, A
+alpha_hat = B e_hat and
 
-    Z_0 = |F d|^2,   Z_i = |(F - D_i) d + r_i|^2,   d = alpha - alpha_hat,
+    Z_0 = |F d|^2,   Z_i = |(F - D_i) d + r_i|^2,   d = alpha - alpha_hat.
 
-so that Z_0 <= Z_i is one quadratic inequality in d, whose coefficients are formed from D_i without cancellation.
+So Z_0 <= Z_i is one quadratic inequality in d. Its coefficients are formed from D_i without cancellation.
 
 Equation: derived, objectives and gradients
 Equation: derived, outer ellipsoid
@@ -28,11 +28,11 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.perturbation.objectives import QuadraticObjective, valid_level
 from gpsuite.methods.perturbation.ranks import TIE, Perturbations
 
-# Perturbations handled at once: their matrices B G_i [chunk, R, N] stay below this many numbers (32 MB).
+# Largest number of entries of the matrices B G_i [chunk, R, N] handled at once (32 MB).
 _CHUNK_NUMBERS = 4_000_000
-# Relative size below which D_i and r_i are rounding: G_i then leaves every gradient as it is.
+# Relative size below which D_i and r_i are rounding: then G_i does not change any gradient.
 _UNMOVED = 1e-13
-# Relative widening of radii and bands that covers their rounding.
+# Relative widening of radii and bands to cover their rounding.
 SLACK = 1e-9
 # A's eigenvalues are at most 1 and known up to this many roundings times p and the condition number.
 _ROUNDINGS = 8.0
@@ -78,7 +78,7 @@ class PerturbedQuadratic:
 
     @classmethod
     def of(cls, objective: QuadraticObjective, y: FloatArray, perturbations: Perturbations) -> PerturbedQuadratic:
-        """Return the quadratic of an objective with outputs y [N], in the objective's own weighting."""
+        """Return the quadratic of an objective with outputs y [N] and the objective's weighting."""
         form, alpha = objective.form, objective.fit(y).alpha
         still = np.zeros((len(form.rest), form.pull.shape[1]))
         return cls(
@@ -96,12 +96,12 @@ class PerturbedQuadratic:
 
     @property
     def tie_width(self) -> float:
-        """By which share of it Z_0 can exceed a Z_i that it is tied with: by steps between all of them."""
+        """Largest share by which Z_0 can exceed a tied Z_i: the tie may join them by steps between all Z."""
         return self.perturbations.m * TIE
 
     def in_basis(self, basis: FloatArray) -> PerturbedQuadratic:
         """Return the quadratic in c [k], alpha = alpha_hat + basis c, basis [p, k]. Its estimate is 0."""
-        # A alpha_hat = B e_hat: both may be taken from the gradient, which vanishes at c = 0
+        # A alpha_hat = B e_hat, so both may be subtracted from the gradient, which vanishes at c = 0
         return PerturbedQuadratic(
             self.penalty @ basis,
             self.response,
@@ -124,7 +124,7 @@ class PerturbedQuadratic:
 
     @cached_property
     def triangle(self) -> FloatArray:
-        """Upper triangular root of the metric F'F, shape [p, p]. The Hessian's own when M is its inverse."""
+        """Upper triangular root of the metric F'F, shape [p, p]. The Hessian's root if M is the inverse Hessian."""
         return np.asarray(qr(self.slope, mode="r")[0][: self.design.shape[1]])
 
     @cached_property
@@ -137,7 +137,8 @@ class PerturbedQuadratic:
         """Yield slices of the perturbations with B (I - G_i) E, shape [chunk, R, k].
 
         Args:
-            columns: E [N, k]. Phi gives D_i, Phi times directions gives D_i along them.
+            columns: E [N, k]. With Phi the slices are D_i, with Phi times directions they are D_i along these
+                directions.
         """
         step = max(1, _CHUNK_NUMBERS // self.response.size)
         for start in range(0, self.count, step):
@@ -147,7 +148,7 @@ class PerturbedQuadratic:
 
     @cached_property
     def unmoved(self) -> BoolArray:
-        """Perturbations that leave every gradient as it is (the identity, say): Z_i = Z_0 everywhere, shape [I]."""
+        """Perturbations that change no gradient (such as the identity): Z_i = Z_0 everywhere, shape [I]."""
         scale = np.abs(self.response).sum(axis=1).max()
         still = np.abs(self.shifts).max(axis=1) <= _UNMOVED * scale * np.abs(self.residuals).max()
         limit = _UNMOVED * scale * np.abs(self.design).max()
@@ -167,16 +168,14 @@ def largest(values: FloatArray, q: int) -> FloatArray:
     return np.asarray(np.partition(values, len(values) - q, axis=0)[len(values) - q])
 
 
-# Ellipsoidal outer approximation of a region with a quadratic objective, by one scalar root a perturbation.
+# Ellipsoidal outer approximation of a region with a quadratic objective, by one scalar root per perturbation.
 #
-# In u = R (alpha - alpha_hat), R'R = F'F, the set Z_0 <= Z_i is u'Au + 2b'u + c <= 0 with c <= 0. The largest
-# |u|^2 on it is, by the S-lemma, the optimum of a semidefinite program in two unknowns, and with A = V Lambda
-# V', bh = V'b
+# In u = R (alpha - alpha_hat), R'R = F'F, the set Z_0 <= Z_i is u'Au + 2b'u + c <= 0 with c <= 0. By the S-lemma the
+# largest |u|^2 on it is the optimum of a semidefinite program in two unknowns. With A = V Lambda V', bh = V'b it is
 #
-#     gamma_i = min over 0 < mu < Lambda_min of  [-c + sum_k bh_k^2 / (Lambda_k - mu)] / mu,
+#     gamma_i = min over 0 < mu < Lambda_min of  [-c + sum_k bh_k^2 / (Lambda_k - mu)] / mu.
 #
-# finite only if A is positive definite. Weak duality makes every mu an upper bound, so stopping early is
-# outward.
+# It is finite only if A is positive definite. By weak duality every mu gives an upper bound, so stopping early is safe.
 @dataclass(frozen=True)
 class Inequalities:
     """The sets Z_0 <= Z_i as u'Au + 2b'u + c <= 0 for a chunk or all of the perturbations.
@@ -211,14 +210,14 @@ class Ellipsoid:
     q: int
 
     def contains(self, alphas: FloatArray) -> BoolArray:
-        """Return whether each row of `alphas` [J, p] lies in the ellipsoid, shape [J]."""
+        """Return whether each row of `alphas` [J, p] is in the ellipsoid, shape [J]."""
         u = (alphas - self.centre) @ self.triangle.T
         return np.asarray(np.einsum("jp,jp->j", u, u) <= self.radius)
 
     def half_widths(self, features: FloatArray) -> FloatArray:
         """Return sqrt(radius phi(x)' (R'R)^-1 phi(x)) for rows phi(x) [J, p], shape [J], widened by SLACK.
 
-        Infinite for an infinite radius where phi(x) is not zero.
+        They are infinite for an infinite radius if phi(x) is not zero.
         """
         if not np.isfinite(self.radius):
             return np.where(np.any(features != 0.0, axis=1), np.inf, 0.0)
@@ -230,8 +229,8 @@ class Ellipsoid:
 def outer_ellipsoid(quadratic: PerturbedQuadratic, q: int) -> Ellipsoid:
     """Return the ellipsoid around the estimate that contains the region of p = 1 - q/m.
 
-    A member has Z_0 <= Z_i for at least q perturbations, hence |u|^2 <= the q-th largest gamma_i. Identity
-    perturbations count as unbounded, which is outward however ties are broken.
+    A member has Z_0 <= Z_i for at least q perturbations. So |u|^2 is at most the q-th largest gamma_i. Identity
+    perturbations count as unbounded. This is outward for every way of breaking ties.
 
     Raises:
         ValueError: unless 0 < q < m.
@@ -242,7 +241,7 @@ def outer_ellipsoid(quadratic: PerturbedQuadratic, q: int) -> Ellipsoid:
 
 
 def outer_radii(quadratic: PerturbedQuadratic) -> FloatArray:
-    """Return gamma_i for every perturbation, shape [I]. Inf where {Z_0 <= Z_i} is unbounded or rounding cannot tell."""
+    """Return gamma_i for every perturbation, shape [I]. Inf if {Z_0 <= Z_i} is unbounded or rounding cannot decide."""
     gammas = np.full(quadratic.count, np.inf)
     if not np.isfinite(quadratic.condition):
         return gammas
@@ -273,10 +272,10 @@ def inequality_chunks(quadratic: PerturbedQuadratic) -> Iterator[tuple[slice, In
 
 
 def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]:
-    """Return the quadratic in u = R (alpha - alpha_hat), and by how much to lower the eigenvalues of its A.
+    """Return the quadratic in u = R (alpha - alpha_hat), and the amount by which to lower the eigenvalues of its A.
 
-    Lowering them by the width of ties keeps members that hold Z_0 = Z_i by it, as Z_0 = |u|^2. The difference is
-    rounding.
+    Z_0 = |u|^2. So lowering them by the width of ties keeps the members with Z_0 = Z_i up to this width. The remaining
+    amount is for rounding.
 
     Raises:
         ValueError: if the metric F'F is singular.
@@ -291,7 +290,7 @@ def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]
 
 def _smallest_dual(eigenvalues: FloatArray, squares: FloatArray, constant: FloatArray) -> FloatArray:
     """Return min over mu of [constant + sum squares/(eigenvalues - mu)]/mu, all rows at once."""
-    result = np.zeros(len(constant))  # no constant and no slope: the set is only the estimate
+    result = np.zeros(len(constant))  # without constant and slope the set is only the estimate
     open_ = (constant > 0.0) | (squares.sum(axis=1) > 0.0)
     lam, sq, const = eigenvalues[open_], squares[open_], constant[open_]
     low, high = np.full(len(lam), -_THETA_END), np.full(len(lam), _THETA_END)
@@ -300,7 +299,7 @@ def _smallest_dual(eigenvalues: FloatArray, squares: FloatArray, constant: Float
         excess, slope = _log_balance(theta, lam, sq, const)
         low, high = np.where(excess > 0.0, theta, low), np.where(excess > 0.0, high, theta)
         newton = theta - excess / slope
-        # every mu is an upper bound, so a bisection where Newton leaves the bracket costs steps, not soundness
+        # every mu gives an upper bound: bisection where Newton leaves the bracket only takes more steps
         inside = (newton > low) & (newton < high)
         moved = np.where(inside, newton, 0.5 * (low + high))
         done = np.all(np.abs(moved - theta) <= _THETA_TOLERANCE * (1.0 + np.abs(theta)))
@@ -328,7 +327,8 @@ def _log_balance(
 ) -> tuple[FloatArray, FloatArray]:
     """Return ln(mu sum sq/gap^2) - ln(const + sum sq/gap) and its derivative in theta.
 
-    Zero if the dual is stationary, falling in theta with a slope between about -2 and 0: Newton takes few steps.
+    It is zero if the dual is stationary. It falls in theta with a slope between about -2 and 0, so Newton takes few
+    steps.
     """
     mu, gaps = _gaps(theta, lam)
     # mu' = -mu gap_0 / Lambda_min, and each gap grows as mu falls

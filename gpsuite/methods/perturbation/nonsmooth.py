@@ -20,17 +20,17 @@ from gpsuite.methods.perturbation.objectives import Form, Minimiser, Objective, 
 _TOLERANCE = 1e-10
 _ITERATIONS = 5_000
 _STEPS_PER_COEFFICIENT = 5
-# Coefficients within this share of the largest are taken for zero or for the bound.
+# Coefficients within this share of the largest count as zero or as the bound.
 _SAME = 1e-7
 # A fit has converged when its duality gap is below this share of the objective at zero.
 _GAP = 1e-9
 
 
 def support_vectors(K: FloatArray, y: FloatArray, weight: float, epsilon: float) -> FloatArray:
-    """Return the coefficients [n] of support vector regression without bias, each residual weighing `weight`.
+    """Return the coefficients [n] of support vector regression without bias. Each residual has the weight `weight`.
 
-    LIBSVM always fits a bias. On the data doubled by (-x, -y), whose kernel is [[K, -K], [-K, K]], the problem does
-    not change under f -> -f, so zero is an optimal bias and the doubled problem is twice the one wanted.
+    LIBSVM always fits a bias. So the data are doubled by (-x, -y), with kernel [[K, -K], [-K, K]]. This problem does
+    not change under f -> -f. So zero is an optimal bias, and the doubled problem is twice the wanted one.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import SVR
@@ -67,10 +67,10 @@ def lasso(K: FloatArray, y: FloatArray, penalty: float) -> FloatArray:
 def polished(Q: FloatArray, r: FloatArray, l1: float, bound: float, start: FloatArray) -> FloatArray:
     """Return the minimiser by an active-set method from a good start.
 
-    Coefficients at zero or at the bound are held there, the others move towards the solution of
-    Q_ff a_f = r_f - l1 sign(a_f) - Q_fh a_h as far as none of them changes sign or leaves the box. The one that stops
-    the move is held. At a solution, the held coefficient whose gradient requests it most is freed. The objective
-    falls with each move. If the steps run out the last vector is returned: the caller looks at the duality gap.
+    Coefficients at zero or at the bound are held there. The free ones move towards the solution of Q_ff a_f = r_f - l1
+    sign(a_f) - Q_fh a_h. The move ends where a coefficient would change sign or leave the box. This coefficient is then
+    held. At a solution, the held coefficient with the largest descent is freed. The objective falls with each move.
+    After the last step the current vector is returned: the caller checks the duality gap.
     """
     a = _snapped(start, bound)
     signs = np.sign(a)
@@ -95,7 +95,7 @@ def polished(Q: FloatArray, r: FloatArray, l1: float, bound: float, start: Float
 
 
 def _snapped(start: FloatArray, bound: float) -> FloatArray:
-    """Return the start with what is almost zero or almost at the bound put there."""
+    """Return the start with values near zero or the bound moved to it."""
     a = start.copy()
     a[np.abs(a) <= _SAME * np.max(np.abs(a))] = 0.0
     at_bound = np.abs(a) >= (1.0 - _SAME) * bound
@@ -106,11 +106,11 @@ def _snapped(start: FloatArray, bound: float) -> FloatArray:
 def _first_stop(
     a: FloatArray, goal: FloatArray, signs: FloatArray, bound: float, free: BoolArray
 ) -> tuple[float, int | None]:
-    """Return how far from a to goal the first free coefficient meets zero or the bound, and which it is."""
+    """Return the step from `a` to `goal` at which a free coefficient first meets zero or the bound, and its index."""
     size, wanted = a * signs, goal * signs
     shares = np.full(len(a), np.inf)
     falling = free & (wanted <= 0.0)
-    # one just freed from zero starts there: it only stops if it would turn the other way
+    # a coefficient just freed from zero starts there: it only stops if it would move in the other direction
     shares[falling] = size[falling] / np.maximum(size[falling] - wanted[falling], np.finfo(np.float64).tiny)
     rising = free & (wanted > bound)
     shares[rising] = (bound - size[rising]) / (wanted[rising] - size[rising])
@@ -119,17 +119,17 @@ def _first_stop(
 
 
 def _free_solution(Q: FloatArray, target: FloatArray, free: BoolArray, a: FloatArray) -> FloatArray:
-    """Return a with its free part solving the equations of the free coefficients."""
+    """Return `a` with its free part replaced by the solution of the free coefficients' equations."""
     found = a.copy()
     if np.any(free):
         rhs = target[free] - Q[np.ix_(free, ~free)] @ a[~free]
-        # not solve: inputs close to each other leave nearly equal rows
+        # not solve: inputs that are close to each other give nearly equal rows
         found[free] = np.linalg.lstsq(Q[np.ix_(free, free)], rhs, rcond=None)[0]
     return found
 
 
 def _asked(Q: FloatArray, r: FloatArray, l1: float, a: FloatArray, free: BoolArray) -> FloatArray:
-    """Return the descent direction of each held coefficient that would leave its place, otherwise 0."""
+    """Return the descent direction of each held coefficient that would leave its place, and 0 for others."""
     downhill = r - Q @ a
     at_zero = np.sign(downhill) * np.maximum(np.abs(downhill) - l1, 0.0)
     inward = downhill - l1 * np.sign(a)
@@ -147,7 +147,7 @@ class EpsilonSVR(Objective):
 
     Attributes:
         epsilon: half width of the tube, >= 0.
-        weighting: rkhs: z'Kz with z = alpha - (C/n) psi; identity: z'K^2 z.
+        weighting: rkhs z'Kz or identity z'K^2 z, where z = alpha - (C/n) psi.
 
     Raises:
         ValueError: on a matrix that is not a Gram matrix of distinct inputs, or numbers out of range.
@@ -217,7 +217,7 @@ class KernelLasso(Objective):
     """Kernelised LASSO: |e|^2/2 + penalty |alpha|_1, gradient -Ke + penalty sign(alpha), sign 0 = 0.
 
     Attributes:
-        weighting: identity (K inverse cannot be had without inverting K, and there is no Hessian).
+        weighting: identity. K inverse would need inverting K, and there is no Hessian.
 
     Raises:
         ValueError: on a matrix that is not a Gram matrix of distinct inputs, or a penalty that is not positive.
@@ -249,7 +249,7 @@ class KernelLasso(Objective):
 
     @cached_property
     def form(self) -> Form:
-        """Z = |lambda V sign(alpha) - Lambda V e|^2 + |what of lambda sign(alpha) lies outside V|^2, K = V'Lambda V."""
+        """Z = |lambda V sign(alpha) - Lambda V e|^2 + |the part of lambda sign(alpha) outside V|^2, K = V'Lambda V."""
         values, vectors = spectrum(self.gram)
         outside = np.linalg.svd(vectors)[2][len(values) :]
         return Form(self.penalty * vectors, values[:, None] * vectors, self.penalty * outside)

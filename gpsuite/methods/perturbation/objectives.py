@@ -1,4 +1,4 @@
-"""Refusals of bad input, shared by the objectives, groups and regions.
+"""Interface of the objectives, and checks of input for objectives, groups and regions.
 
 Equation: Csáji & Kis 2019, Perturbed Gradients
 Equation: derived, objectives and gradients
@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from gpsuite.arrays import FloatArray
 
 _SYMMETRY = 1e-9
-# M: the inverse Hessian. The norm of the gradient in the RKHS (K inverse). The identity.
+# Weightings M: the inverse Hessian, the gradient's norm in the RKHS (K inverse), the identity.
 Weighting = Literal["hessian", "rkhs", "identity"]
 
 
@@ -42,7 +42,7 @@ def gram_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
 
     Raises:
         ValueError: if it is not square, finite and symmetric with a positive diagonal, has fewer than two rows, or
-            two equal rows: inputs the kernel cannot distinguish violate assumption A1.
+            two equal rows. Inputs that the kernel cannot distinguish violate assumption A1.
     """
     K = finite(name, values, 2)
     enough_rows(len(K))
@@ -109,11 +109,11 @@ def valid_level(q: int, m: int) -> None:
         raise ValueError(f"the confidence 1 - q/m needs 0 < q < m, got q={q}, m={m}")
 
 
-# What all objectives share: residual gradients and their weighted norms.
+# Common parts of the objectives: residual gradients and their weighted norms.
 #
-# With the residuals e = y - Phi alpha, each gradient is g(alpha, e) = U lift(alpha) - V score(e). A weighting
-# M = F'F turns it into the statistic Z = |slope lift(alpha) - pull score(e)|^2 + |rest lift(alpha)|^2: only
-# the rows of F on which the data acts are kept, and no Gram matrix is inverted.
+# With the residuals e = y - Phi alpha, each gradient is g(alpha, e) = U lift(alpha) - V score(e). A weighting M = F'F
+# gives the statistic Z = |slope lift(alpha) - pull score(e)|^2 + |rest lift(alpha)|^2. Only the rows of F on which the
+# data act are kept in slope and pull. No Gram matrix is inverted.
 @dataclass(frozen=True, eq=False)
 class Minimiser:
     """A minimiser of the objective.
@@ -133,7 +133,7 @@ class Minimiser:
 class Form:
     """The weighted gradient's norm Z = |slope a - pull s|^2 + |rest a|^2, a = lift(alpha), s = score(e).
 
-    slope is [r, p], pull [r, n], and rest [k, p] a part that no perturbation changes.
+    slope is [r, p] and pull is [r, n]. rest [k, p] is a part that no perturbation changes.
     """
 
     slope: FloatArray
@@ -142,7 +142,7 @@ class Form:
 
 
 class Objective(ABC):
-    """A convex objective in coefficients alpha [p], its data y [n] given."""
+    """A convex objective in coefficients alpha [p], for given data y [n]."""
 
     weighting: Weighting
     classification: bool = False
@@ -168,11 +168,11 @@ class Objective(ABC):
     def fit(self, y: FloatArray) -> Minimiser: ...
 
     def lift(self, alphas: FloatArray) -> FloatArray:
-        """Return what the gradient is linear in: alphas, or their signs."""
+        """Return the quantities in which the gradient is linear: alphas, or their signs."""
         return alphas
 
     def score(self, e: FloatArray) -> FloatArray:
-        """Return the residuals' part of the gradient, odd and elementwise: perturbing e perturbs it alike."""
+        """Return the residuals' part of the gradient. It is odd and elementwise: perturbing e also perturbs it so."""
         return e
 
     def residuals(self, y: FloatArray, alphas: FloatArray) -> FloatArray:
@@ -183,7 +183,7 @@ class Objective(ABC):
         """Return y as an array [n].
 
         Raises:
-            ValueError: if it is not finite, not of length n, or not +-1 where the objective requests class labels.
+            ValueError: if it is not finite, not of length n, or not +-1 if the objective needs class labels.
         """
         outputs = finite("y", y, 1)
         if len(outputs) != len(self.design):
@@ -232,7 +232,7 @@ class QuadraticObjective(Objective):
 def spectrum(K: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the eigenvalues [r] of a Gram matrix above rounding and their eigenvectors as rows [r, n].
 
-    Dropping the others leaves the test exact: any weighting gives exact ranks.
+    Without the others the test is still exact: any weighting gives exact ranks.
     """
     values, vectors = np.linalg.eigh(K)
     kept = values > len(K) * np.finfo(np.float64).eps * values[-1]

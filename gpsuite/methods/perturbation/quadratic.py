@@ -1,4 +1,4 @@
-"""The models as convex objectives with residual gradients: the quadratic ones, and all names.
+"""Models as convex objectives with residual gradients: the quadratic models, and the names of all.
 
 Equation: derived, objectives and gradients
 """
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class _Ridge(QuadraticObjective):
-    """mean e^2 + penalty alpha'M alpha, M [p, p] the Gram matrix of the kernel's centres; P = 2 lambda M."""
+    """mean e^2 + penalty alpha'M alpha, with M [p, p] the Gram matrix of the kernel's centres. P = 2 lambda M."""
 
     penalty: float
 
@@ -63,8 +63,8 @@ class KernelRidge(_Ridge):
     """Kernel ridge regression: mean e^2 + penalty alpha'K alpha, f = sum_j alpha_j k(., x_j).
 
     Attributes:
-        weighting: with z = 2 lambda alpha - (2/n) e: hessian z'K((2/n)K + 2 lambda I)^-1 z, rkhs z'Kz, identity
-            z'K^2 z.
+        weighting: hessian z'K((2/n)K + 2 lambda I)^-1 z, rkhs z'Kz or identity z'K^2 z, where z = 2 lambda
+            alpha - (2/n) e.
 
     Raises:
         ValueError: on a matrix that is not a Gram matrix of distinct inputs, or a penalty that is not positive.
@@ -111,7 +111,7 @@ class KernelRidge(_Ridge):
 class SparseKernelRidge(_Ridge):
     """Kernel ridge regression with few centres: mean e^2 + penalty alpha'K_zz alpha, f = sum_j alpha_j k(., c_j).
 
-    Not in the paper. Unlike with one coefficient per datum its regions can be bounded.
+    This model is not in the paper. Its regions can be bounded, unlike those with one coefficient per datum.
 
     Attributes:
         cross: K_xz [n, p] of full column rank.
@@ -161,9 +161,9 @@ class SparseKernelRidge(_Ridge):
 
 @dataclass(frozen=True, eq=False)
 class LinearLSSVM(QuadraticObjective):
-    """Linear least-squares SVM: |w|^2/2 + (C/2)|e|^2 with alpha = (b, w), Phi = [1 X]; alpha = w without bias.
+    """Linear least-squares SVM: |w|^2/2 + (C/2)|e|^2, alpha = (b, w), Phi = [1 X]. Without bias alpha = w.
 
-    For labels y = +-1 the residual e is the margin's error up to its sign, as y^2 = 1.
+    For labels y = +-1 the residual e is the margin's error up to its sign, since y^2 = 1.
 
     Attributes:
         inputs: X [n, D].
@@ -219,7 +219,7 @@ class KernelLSSVM(QuadraticObjective):
     """Kernel least-squares SVM: a'Ka/2 + (C/2)|e|^2 with alpha = (b, a), f = b + sum_j a_j k(., x_j).
 
     Attributes:
-        weighting: hessian. Rkhs (the identity for the bias, K inverse for the others). Identity.
+        weighting: hessian, rkhs (the identity for the bias, K inverse for the others) or identity.
 
     Raises:
         ValueError: on a matrix that is not a Gram matrix of distinct inputs, or C that is not positive.
@@ -258,8 +258,8 @@ class KernelLSSVM(QuadraticObjective):
     def form(self) -> Form:
         """Z with g = (-C 1'e, Kz), z = a - Ce.
 
-        With the inverse Hessian Z = z'Wz + (g_0 - C 1'Wz)^2 / S, W = K(I + CK)^-1 and S = C 1'(I + CK)^-1 1: the
-        Schur complement of its block for a, K taken out on both sides.
+        With the inverse Hessian Z = z'Wz + (g_0 - C 1'Wz)^2 / S. Here W = K(I + CK)^-1 and S = C 1'(I + CK)^-1 1. S is
+        the Schur complement of the block for a, with K taken out on both sides.
         """
         n, C = len(self.gram), self.C
         values, vectors = spectrum(self.gram)

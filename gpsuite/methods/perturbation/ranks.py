@@ -1,6 +1,6 @@
 """Groups of transformations under which the noise keeps its distribution (assumptions A2 and A3).
 
-Drawn once per data set, with the order that breaks ties: never again for each coefficient vector.
+They are drawn once per data set, with the order that breaks ties. They are not drawn again for each coefficient vector.
 
 Equation: Csáji & Kis 2019, Assumption A3
 Equation: Csáji & Kis 2019, Perturbed Gradients
@@ -25,11 +25,11 @@ from gpsuite.methods.perturbation.objectives import Form, Objective, QuadraticOb
 _KEPT_BYTES = 64e6
 _BLOCK_BYTES = 16e6
 _CHUNK_BYTES = 0.75e6
-# Neighbours within this share of each other are tied, and so are all that such steps join.
+# Neighbours within this share of each other are tied. So are all values that such steps join.
 TIE = 1e-12
 # Differences of the quadratic forms below this share of their terms are computed again from the residuals.
 _UNDECIDED = 1e-9
-# Rows of the form below this share of the largest, in square, are first left out.
+# Rows of the form with a squared size below this share of the largest are left out first.
 _LEADING = 1e-6
 _WORTH_LEADING = 0.9
 _RANK_BLOCK_BYTES = 16e6
@@ -47,8 +47,8 @@ class Perturbations:
         group: name of the group.
         signs: [..., m-1, n], +1 or -1. None without sign changes.
         order: [..., m-1, n], each row a permutation of 0..n-1. None without permutations.
-        priority: [..., m], a permutation of 0..m-1: a tie between Z_i and Z_0 puts first the smaller of priority_i
-            and priority_0. None counts ties in favour of membership, which is conservative.
+        priority: [..., m], a permutation of 0..m-1. In a tie between Z_i and Z_0 the smaller of priority_i and
+            priority_0 comes first. None counts ties in favour of membership, which is conservative.
 
     Raises:
         ValueError: on arrays of other shapes or contents.
@@ -218,7 +218,7 @@ class PerturbedNorms:
 
     @property
     def _stacks(self) -> Iterator[FloatArray]:
-        """Blocks [count r, n] of the matrices pull G_i, kept when they are small."""
+        """Blocks [count r, n] of the matrices pull G_i. They are kept if they are small."""
         return iter(self._kept) if self._kept is not None else self._new_stacks()
 
     @cached_property
@@ -240,10 +240,10 @@ def squares(rows: FloatArray) -> FloatArray:
 
 # Ranks of the unperturbed gradient among the perturbed ones, for many coefficient vectors at once.
 #
-# The rank of alpha is 1 + #{i : Z_i before Z_0}. Ties are resolved by the tie-breaking permutation. (The
-# poster prints the comparison the other way round; then the estimate itself would lie outside the region.)
+# The rank of alpha is 1 + #{i : Z_i before Z_0}. Ties are resolved by the tie-breaking permutation. (The poster prints
+# the opposite comparison. With that the estimate itself would be outside the region.)
 def rank(Z: FloatArray, before: BoolArray) -> IntArray:
-    """Return 1 + #{i : Z_i < Z_0, or tied and before it}, in 1..m: uniform where the Z are exchangeable."""
+    """Return 1 + #{i : Z_i < Z_0, or tied and before it}, in 1..m. It is uniform if the Z are exchangeable."""
     Z0, others = Z[..., :1], Z[..., 1:]
     tied = np.abs(others - Z0) <= TIE * np.maximum(Z0, others)
     close = tied.any(axis=-1)
@@ -256,7 +256,7 @@ def rank(Z: FloatArray, before: BoolArray) -> IntArray:
 def _tied_by_steps(Z: FloatArray) -> BoolArray:
     """Return which of Z_1.. are joined to Z_0 by steps between tied neighbours, [K, m-1], for Z [K, m].
 
-    Being within a tolerance of each other is no equivalence, and with a partial one the rank is not uniform.
+    Being within a tolerance of each other is not transitive. The rank is uniform only with an equivalence relation.
     """
     order = np.argsort(Z, axis=-1)
     rising = np.take_along_axis(Z, order, axis=-1)
@@ -291,7 +291,7 @@ class RankTest:
         return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
 
     def _block_ranks(self, alphas: FloatArray) -> IntArray:
-        """Return ranks. Cheaper statistics decide where what they leave out cannot matter, Z itself the others."""
+        """Return ranks, by cheaper statistics if their omissions cannot matter, and otherwise by Z itself."""
         if self._quadratic_forms is not None:
             ranks, undecided = self._quadratic_forms.ranks(alphas)
         elif self._leading is not None:
@@ -313,7 +313,7 @@ class RankTest:
 
     @cached_property
     def _leading(self) -> tuple[PerturbedNorms, Form] | None:
-        """The rows that matter most, and the others, if leaving these out saves enough."""
+        """The largest rows and the others, or None if leaving the others out saves too little."""
         form = self.objective.form
         sizes = squares(form.pull)
         kept = sizes > _LEADING * np.max(sizes)
@@ -327,7 +327,7 @@ class RankTest:
     def _leading_ranks(
         self, leading: tuple[PerturbedNorms, Form], lifted: FloatArray, scores: FloatArray
     ) -> tuple[IntArray, BoolArray]:
-        """Return ranks [J] by the leading rows, and where the others, all below a bound t^2, could change them."""
+        """Return ranks [J] by the largest rows, and where the other rows, all below a bound t^2, could change them."""
         head, tail = leading
         Z = head.values(lifted, scores)
         left_out = np.sqrt(squares(lifted @ tail.slope.T))
@@ -341,7 +341,7 @@ class RankTest:
 
     @cached_property
     def _quadratic_forms(self) -> QuadraticForms | None:
-        """The forms where they take fewer operations than the residuals do."""
+        """The quadratic forms, or None if they take more operations than the residuals."""
         r, n = self.objective.form.pull.shape
         p = len(self.alpha_hat)
         worth = p <= _FEW_COEFFICIENTS and (p + 1) * (p + 2) <= r * n
@@ -356,7 +356,7 @@ class QuadraticForms:
     Attributes:
         centre: alpha_hat [p].
         root: R [p, p].
-        coefficients: [K, (p+1)(p+2)/2]: products v_i v_j (i <= j), v_i, 1. Identities left out.
+        coefficients: [K, (p+1)(p+2)/2], of products v_i v_j (i <= j), v_i, 1. Identities are left out.
         scale: [3]: largest coefficient of each degree 2, 1, 0, to judge rounding.
         identities_before: number of identities that come before the reference.
     """
@@ -390,7 +390,7 @@ class QuadraticForms:
         return QuadraticForms(test.alpha_hat, root, coefficients, scale, before)
 
     def ranks(self, alphas: FloatArray) -> tuple[IntArray, BoolArray]:
-        """Return ranks [J] and which of them rounding leaves undecided."""
+        """Return ranks [J] and which ranks rounding leaves undecided."""
         ranks = np.empty(len(alphas), dtype=np.int64)
         undecided = np.empty(len(alphas), dtype=np.bool_)
         V = self.root @ (alphas - self.centre).T
@@ -416,7 +416,7 @@ def ranks_of_noise(
 ) -> IntArray:
     """Return the ranks [R] of the true alpha [p] over repetitions of the noise [R, n] at a fixed design.
 
-    Exactness says they are uniform on 1..m if the group does not change the noise's distribution.
+    They are uniform on 1..m if the group does not change the noise's distribution.
     """
     form = objective.form
     scores = objective.score(noise)
@@ -438,7 +438,7 @@ def simulated_ranks(
     rng: np.random.Generator,
     break_ties: bool = True,
 ) -> IntArray:
-    """Return ranks [R] of the true alpha as `ranks_of_noise`, perturbations drawn again in each repetition.
+    """Return ranks [R] of the true alpha as `ranks_of_noise`, with new perturbations in each repetition.
 
     Args:
         break_ties: False counts ties in favour of membership.

@@ -1,8 +1,8 @@
 """Boundary of a region along rays from its estimate: exact for quadratic objectives, otherwise by bisection.
 
-Along d, Z_0 <= Z_i reads a t^2 + 2 b t + c <= 0 with c <= 0, so each perturbation allows steps up to a first root,
-and, only under a weighting other than the inverse Hessian, again beyond a second one. The region is where at least q
-perturbations allow the step. Steps are reported as enclosures, infinite if unbounded.
+Along d, Z_0 <= Z_i is a t^2 + 2 b t + c <= 0 with c <= 0. So each perturbation allows steps up to a first root. With a
+weighting other than the inverse Hessian it may also allow steps beyond a second root. A step is in the region if at
+least q perturbations allow it. Steps are reported as enclosures, infinite if unbounded.
 
 Equation: derived, boundary along rays
 Equation: derived, unbounded regions
@@ -25,11 +25,11 @@ from gpsuite.methods.perturbation.ranks import TIE
 
 # Relative half-width of an exact step's enclosure: roots of quadratics formed in float64.
 _SLACK = 1e-10
-_ROUNDINGS = 8.0  # of the quadratic's coefficients, in units of the last place times width and condition
+_ROUNDINGS = 8.0  # rounding of the quadratic's coefficients, in units of the last place times width and condition
 _DOUBLINGS = 40
 # Bisections of a factor 2: the enclosure's relative width ends at about 2^-34.
 _BISECTIONS = 34
-# Length of a direction a: |a|. The RKHS norm of its function. The norm of its values at the data.
+# Lengths of a direction a: |a|, the RKHS norm of its function, the norm of its values at the data.
 KernelMetric = Literal["coefficients", "rkhs", "values"]
 _POWER: dict[KernelMetric, float] = {"rkhs": -0.5, "values": -1.0}
 
@@ -39,12 +39,12 @@ class RayBoundary:
     """Largest steps t with centre + t direction in the region.
 
     Attributes:
-        inside: a step known to be inside, shape [J]. Minus infinity if none is, infinite if unbounded (exact
+        inside: a step known to be inside, shape [J]. Minus infinity if none is. For an unbounded ray infinity (exact
             method) or the largest step tried.
-        outside: the largest step of the region is at most this, shape [J]. Infinite if unbounded, and where rounding
-            cannot tell: the metric is ill-conditioned.
-        method: exact, or bisection, which sees gaps and returns of the region only on a grid of doubled steps.
-        returning: share of rays on which the bisection's grid saw the region end and come back, 0 for exact.
+        outside: upper bound of the region's largest step, shape [J]. Infinite if unbounded, or if the metric is so
+            ill-conditioned that rounding cannot decide.
+        method: exact, or bisection. Bisection finds gaps and returns of the region only on a grid of doubled steps.
+        returning: share of rays on which the region ended and returned on the bisection's grid, 0 for exact.
     """
 
     centre: FloatArray
@@ -80,13 +80,13 @@ def exact_boundary(
     """
     rays = _directions(directions)
     width = quadratic.estimate.size
-    # what ties and rounding can have added to Z_i - Z_0, as a share of Z_0
+    # largest addition to Z_i - Z_0 by ties and rounding, as a share of Z_0
     added = quadratic.tie_width + _ROUNDINGS * float(np.finfo(np.float64).eps) * width * quadratic.condition
     cap = np.full(len(rays), np.inf) if limits is None else limits
     wins = ~quadratic.perturbations.before_reference()
     steps = []
     for first, again in _roots(quadratic, rays, added):
-        # where Z_i = Z_0 throughout, the tie-breaking permutation decides once and for all
+        # if Z_i = Z_0 everywhere, the tie-breaking permutation decides for the whole ray
         first[quadratic.unmoved] = np.where(wins, np.inf, -np.inf)[quadratic.unmoved, None]
         again[quadratic.unmoved] = np.inf
         steps.append(_reach(np.minimum(first, cap), np.where(again < cap, again, np.inf), cap, q))
@@ -104,8 +104,9 @@ def bisected_boundary(
 ) -> RayBoundary:
     """Return the boundary along rays by only membership tests: steps doubled 40 times up to a cap, then bisection.
 
-    For objectives without closed form (support vector regression, LASSO), whose regions need not be star-shaped: the
-    last member on the grid of doubled steps is taken, and `returning` says on how many rays an earlier step was none.
+    This is for objectives without closed form (support vector regression, LASSO). Their regions need not be
+    star-shaped. The last member on the grid of doubled steps is taken. `returning` reports the share of rays on which
+    an earlier step was no member.
 
     Args:
         largest_step: a ray with a member at this step is reported as unbounded.
@@ -143,7 +144,7 @@ def _directions(directions: npt.ArrayLike) -> FloatArray:
 def _roots(quadratic: PerturbedQuadratic, rays: FloatArray, added: float) -> list[tuple[FloatArray, FloatArray]]:
     """Return where each inequality first ends and where it holds again, [I, J], infinite if never.
 
-    Twice: as computed, and with Z_i larger by a share of Z_0, which `added` is.
+    The result has two such pairs: as computed, and with Z_i increased by the share `added` of Z_0.
     """
     shape = (quadratic.count, len(rays))
     found = [(np.empty(shape), np.empty(shape)) for _ in range(2)]
@@ -159,14 +160,14 @@ def _roots(quadratic: PerturbedQuadratic, rays: FloatArray, added: float) -> lis
         flat, c = TIE * scale, np.broadcast_to(c, a.shape)
         for (first, again), share in zip(found, (0.0, added), strict=True):
             first[part], again[part] = _quadratic_steps(a - share * scale, b, c, flat)
-        # without curvature b > 0 ends the step all the same, where Z_i falls below Z_0 by more than a tie somewhere
+        # also without curvature b > 0 ends the step, if Z_i falls below Z_0 by more than a tie somewhere
         inner, ends = found[0][0], (np.abs(a) <= flat) & (b > 0.0) & (b * b > -c * flat)
         inner[part] = np.where(ends, -c / np.where(ends, b + np.sqrt(b * b - c * flat), 1.0), inner[part])
     return found
 
 
 def _quadratic_steps(a: FloatArray, b: FloatArray, c: FloatArray, flat: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return first and second ends of {t >= 0 : a t^2 + 2 b t + c <= 0}, c <= 0. No end where |a| <= flat, outward."""
+    """Return first and second ends of {t >= 0 : a t^2 + 2 b t + c <= 0}, c <= 0. If |a| <= flat there is no end."""
     discriminant = b**2 - a * c
     root = np.sqrt(np.maximum(discriminant, 0.0))
     rising = b + root > 0.0
@@ -193,12 +194,13 @@ def _reach(first: FloatArray, again: FloatArray, cap: FloatArray, q: int) -> Flo
 
 # Members of a region, sampled along rays from the estimate.
 #
-# Why rays and not a random walk inside the region: each ray is independent of the others, needs no burn-in,
-# treats quadratic and other objectives alike, shows unboundedness instead of wandering off along it, and ends
-# at the boundary, where the extremes of a band lie. What rays cover: the part of the region visible from the
-# estimate. All of it when it is star-shaped, as it is for quadratic objectives under inverse-Hessian
-# weighting. Directions isotropic in a named metric reach the extremes of many coefficients slowly, so that a
-# band of sampled members is an inner one.
+# Rays have advantages over a random walk inside the region. They are independent of each other and need no burn-in.
+# They treat quadratic and other objectives in the same way. They detect unboundedness instead of following it. They end
+# at the boundary, where the extremes of a band are.
+#
+# Rays cover the part of the region that is visible from the estimate. This is the whole region if it is star-shaped, as
+# for quadratic objectives under inverse-Hessian weighting. Directions isotropic in a named metric reach the extremes of
+# many coefficients slowly. So a band of sampled members is an inner band.
 @dataclass(frozen=True, eq=False)
 class Members:
     """Coefficients found to be in the region.
@@ -219,7 +221,7 @@ class Members:
 def isotropic_directions(count: int, basis: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Return `count` uniform unit vectors in the coordinates c of alpha = basis c [p, k], shape [count, p].
 
-    The inverse of an ellipsoid's triangle as basis gives directions isotropic in the region's own metric.
+    With the inverse of an ellipsoid's triangle as basis, directions are isotropic in the region's own metric.
     """
     z = rng.normal(size=(count, basis.shape[1]))
     return np.asarray((z / np.linalg.norm(z, axis=1)[:, None]) @ basis.T)
@@ -241,16 +243,16 @@ def kernel_directions(
 
 
 def single_point_directions(gram: FloatArray) -> FloatArray:
-    """Return K^-1 e_j and -K^-1 e_j, shape [2n, n]: they move the function at one datum and leave it at all others.
+    """Return K^-1 e_j and -K^-1 e_j, shape [2n, n]: they change the function at one datum and at no other.
 
-    Kernel models with a coefficient for each datum are unbounded along them for confidences well above 1/2.
+    Kernel models with a coefficient for each datum are unbounded along these directions for confidences well above 1/2.
     """
     rows = np.linalg.solve(gram, np.eye(len(gram))).T
     return np.asarray(np.concatenate([rows, -rows]))
 
 
 def touching_directions(triangle: FloatArray, features: FloatArray) -> FloatArray:
-    """Return +-(R'R)^-1 phi(x) at unit length in R, [2J, p], where an ellipsoid is widest at x. No phi(x) is 0."""
+    """Return +-(R'R)^-1 phi(x) at unit length in R, [2J, p]: there an ellipsoid is widest at x. No phi(x) may be 0."""
     half = np.asarray(solve_triangular(triangle.T, features.T, lower=True))
     rows = np.asarray(solve_triangular(triangle, half / np.linalg.norm(half, axis=0))).T
     return np.asarray(np.concatenate([rows, -rows]))
@@ -263,9 +265,9 @@ def sample_members(
     rng: np.random.Generator,
     inner: int = 0,
 ) -> Members:
-    """Return the estimate's rays' boundary points and `inner` points within each bounded ray.
+    """Return the boundary points of the rays from the estimate, and `inner` points within each bounded ray.
 
-    Inner steps are t u^(1/p) with u uniform: uniform in volume within the cone about each ray.
+    Inner steps are t u^(1/p) with u uniform. So they are uniform in volume within the cone around each ray.
     """
     ends = boundary.members
     share = rng.uniform(size=(inner, len(ends), 1)) ** (1.0 / len(boundary.centre))

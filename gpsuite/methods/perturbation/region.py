@@ -26,19 +26,19 @@ from gpsuite.seeds import require_generator
 
 # Covariances [A, B] of inputs [A, D] and [B, D]: a GPflow kernel, or a numpy function.
 Kernel = Callable[[FloatArray, FloatArray], Any]
-LARGEST = 1e100  # of a coefficient or an output: what is compared are squares of products with the data
-SMALLEST = 1e-100  # of the largest output, for the same reason
+LARGEST = 1e100  # largest coefficient or output: the comparison is between squares of products with the data
+SMALLEST = 1e-100  # smallest value of the largest output, for the same reason
 
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceRegion:
-    """The coefficients whose rank is at most m - q: they hold the ideal ones with probability 1 - q/m exactly.
+    """The coefficients of rank at most m - q: they contain the ideal ones with probability 1 - q/m exactly.
 
-    The probability is over the noise and the perturbations, for noise whose distribution the group does not change.
-    Labels of classes are not of this kind.
+    The probability is over the noise and the perturbations. The group must not change the noise's distribution. Class
+    labels do not satisfy this.
 
     Attributes:
-        features: maps inputs [J, D] to rows of Phi [J, p]. None if the design was given as a matrix.
+        features: map from inputs [J, D] to rows of Phi [J, p]. None if the design was given as a matrix.
 
     Raises:
         ValueError: if q is not in 1..m-1, the largest y is beyond `LARGEST` or below `SMALLEST` but not 0, or y or the
@@ -116,7 +116,7 @@ class ConfidenceRegion:
         """Return the boundary along rays from the estimate: exact for quadratic objectives, otherwise by bisection.
 
         Raises:
-            ValueError: on a direction that is zero or not finite, or if the estimate lies outside the ball.
+            ValueError: on a direction that is zero or not finite, or if the estimate is outside the ball.
         """
         rays = objectives.finite("directions", directions, 2)
         limits = None if ball is None else ball.steps(self.estimate, rays)
@@ -125,10 +125,10 @@ class ConfidenceRegion:
         return bisected_boundary(self.contains, self.estimate, rays, limits)
 
     def band(self, x: npt.ArrayLike, members: Members | None = None) -> Band:
-        """Return a band of the ideal representation at inputs x [J, D] (or [J]), valid at all of them at once.
+        """Return a band of the ideal representation at inputs x [J, D] (or [J]), valid at all inputs at once.
 
-        Quadratic objectives: the pointwise band, an outer one. With members given, or for other objectives, the range
-        over those members, an inner one. Other bands: `gpsuite.methods.perturbation.bands`.
+        For quadratic objectives it is the pointwise band, an outer band. With members, or for other objectives, it is
+        the range over the members, an inner band. See `gpsuite.methods.perturbation.bands` for other bands.
 
         Raises:
             ValueError: if the region was given its design as a matrix, or the objective is not quadratic and there
@@ -167,11 +167,11 @@ class ConfidenceRegion:
 
 @dataclass(frozen=True, eq=False)
 class ModelClass:
-    """The functions among which the region is: linear ones, or combinations of kernel functions.
+    """The functions that a region is about: linear functions, or combinations of kernel functions.
 
     Attributes:
-        objective: builds the objective from K (kernel models), from X (no kernel), or from K_xz and K_zz (centres
-            given), e.g. `partial(KernelRidge, penalty=0.05)`.
+        objective: function that builds the objective, e.g. `partial(KernelRidge, penalty=0.05)`. It takes K (kernel
+            models), X (no kernel), or K_xz and K_zz (given centres).
         kernel: covariance function. None for linear models.
         centres: inputs [p, D] of the basis functions of a sparse kernel model.
     """
@@ -227,7 +227,7 @@ class _Features:
     basis: FloatArray | None = None
 
     def __call__(self, Z: FloatArray) -> FloatArray:
-        """Return rows [J, p] of inputs [J, D], with a leading 1 where the model has a bias."""
+        """Return rows [J, p] of inputs [J, D], with a leading 1 if the model has a bias."""
         if Z.shape[1] != self.inputs:
             raise ValueError(f"x: inputs [J, {self.inputs}] are needed, got {Z.shape}")
         rows = Z

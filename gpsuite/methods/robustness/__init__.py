@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the exported names, for who completes or lists them."""
+    """Return the exported names, for completion and listing."""
     from importlib import import_module
 
     return sorted(import_module(f"{__name__}.exports").__all__)

@@ -1,7 +1,7 @@
-"""The functions behind the bounds of one box: at every point of it they lie below and above the class probability.
+"""Functions behind the bounds of one box: at every point of the box they bound the class probability on both sides.
 
-A bound over a box is the extremum of such functions (Blaas et al. 2020, Fig. 1, the dashed curve). Branch and bound
-needs only the extremum, these curves show where it comes from.
+A bound over a box is the extremum of such a function (Blaas et al. 2020, Fig. 1, the dashed curve). Branch and bound
+needs only the extremum. These curves show where it comes from.
 
 Equation: Blaas et al. 2020, Fig. 1
 """
@@ -24,14 +24,15 @@ Range = tuple[FloatArray, FloatArray]
 
 
 def bounding_curves(bounding: BoundingFunction, link: Link, lo: FloatArray, hi: FloatArray, x: FloatArray) -> Range:
-    """Return bounds of the class probability at points of one box that hold there and follow the box's bound.
+    """Return bounds of the class probability at points of one box, from the functions behind the box's bound.
 
-    RKHS-Taylor: the cubic models of mean and variance with their remainders; paper: the sum of tangents and chords
-    for the mean, the box's bounds for the variance. Neither is below the box's own bounds of mean and variance.
+    The RKHS-Taylor bound gives its cubic models of mean and variance with their remainders. The paper's bound gives the
+    sum of tangents and chords for the mean, and the box's bounds for the variance. Neither is below the box's own
+    bounds of mean and variance.
 
     Args:
         bounding: an RKHS-Taylor or paper bound.
-        link: of the classifier.
+        link: the classifier's link.
         lo: lower ends of the box, [d].
         hi: upper ends, [d].
         x: points of the box, [K, d].
@@ -53,7 +54,7 @@ def _level_ranges(bounding: LevelBound, lo: FloatArray, hi: FloatArray, x: Float
 
 
 def _follow(moment: MomentModel, offset: FloatArray) -> Range:
-    """Return the model of one box with its remainders at offsets [K, d] from the centre, within the box's range."""
+    """Return bounds of a moment at offsets [K, d] from the centre: model and remainders, within the box's range."""
     value = moment.model.at(offset)
     return np.maximum(value - moment.below, moment.low), np.minimum(value + moment.above, moment.high)
 

@@ -1,9 +1,9 @@
-"""From finished searches to a certificate: the search's cuts, with the bounds that the checker can prove.
+"""Certificates from finished searches: the search's cuts, with the bounds that the checker can prove.
 
-The plain bound is a little looser than the search's: what the search cut is cut again, and leaves whose plain bound is
-not good enough are cut further, at its loose places. If it is good enough before the search stopped cutting, the
-remainder of the search's tree is left out. Worst boxes come first and in batches, so that the claim holds whenever it
-ends. Every bound is taken at the level that the claim is to have.
+The plain bound is a little looser than the search's. The builder repeats the search's cuts. It cuts a leaf further
+where the plain bound is loose, until the bound is good enough. If the bound is good enough earlier, the remainder of
+the search's tree is left out. The worst boxes come first and in batches: the claim holds whenever the building ends.
+Every bound is taken at the level that the claim is to have.
 
 Equation: Blaas et al. 2020, Definition 2, Algorithm 1
 """
@@ -43,12 +43,12 @@ from gpsuite.models.classification.multiclass_posterior import MultiClassPosteri
 from gpsuite.models.composite import single_kernel
 from gpsuite.models.latent import LatentPosterior
 
-LOOSER = 1e-9  # relative, on what is stated: other machines' exp and log differ in the last bits
-WITNESS = 1e-11  # the same for what a witness attains, next to a tenth of its own rounding
+LOOSER = 1e-9  # relative, of the stated bounds: exp and log of other machines differ in the last bits
+WITNESS = 1e-11  # the same for a witness's value, in addition to a tenth of its rounding
 LEAST_BOXES = 1000
-BOXES_EACH = 20  # for a box of the search. Few are used
+BOXES_EACH = 20  # for each box of the search. Few are used
 BATCH = 16  # boxes cut at once
-LEAST_SHARE = 1e-3  # of what loosens a bound, that every input has at least
+LEAST_SHARE = 1e-3  # least share of each input in the looseness of a bound
 SET_UP = (5e-10, 4e-9)  # seconds per N^3 (products, a factorisation) and N^2 D (distances) before the first bound
 
 Posterior = GPCPosterior | MultiClassPosterior | LatentPosterior
@@ -67,26 +67,26 @@ def certify(
     budget: Budget | None = None,
     origin: Origin | None = None,
 ) -> Certificate:
-    """Build a certificate of what searches over the same region proved and attained.
+    """Return a certificate of the proved bounds and attained values of searches over the same region.
 
     Args:
-        posterior: of a classifier of two or more classes, or of a regression.
+        posterior: a classifier of two or more classes, or a regression.
         region: inputs over which the claims hold, `robustness.linf_ball` and so on.
-        found: what each search was about, and what it found. That of a margin is (1 + p_own - p_rival) / 2, that of
-            two classes the probability of the positive one, `POSITIVE`, that of a latent margin
-            `PointSearch.margin_proof`.
-        slack: how much looser than the search's a claim may be, > 0. Half as loose as a margin that is proved positive.
+        found: each search's quantity and result. The quantity of a margin is (1 + p_own - p_rival) / 2. That of two
+            classes is the positive class' probability, `POSITIVE`. A latent margin's is `PointSearch.margin_proof`.
+        slack: largest loss of a claim compared with the search's bound, > 0. A proved positive margin may lose at most
+            half of it.
         noise: variance of a regression's observations, above 0.
-        bound_name: the search's bound, for the reader.
+        bound_name: name of the search's bound, for the reader.
         bound_version: its version.
-        most_boxes: boxes bounded at most per claim, by default `BOXES_EACH` for each of the search's but at least
-            `LEAST_BOXES`. Then the claim is as loose as it must be.
-        budget: its seconds are for all claims, each an equal share of what is left. If not even the first bound of two
-            classes fits, nothing is claimed but that probabilities lie between 0 and 1.
-        origin: where model and point come from.
+        most_boxes: largest number of boxes per claim, by default `BOXES_EACH` for each of the search's boxes and at
+            least `LEAST_BOXES`. At this number the claim stays as loose as it is.
+        budget: seconds for all claims. Each gets an equal share of the remaining time. If not even the first bound of
+            two classes fits, the only claim is that probabilities are between 0 and 1.
+        origin: source of model and point.
 
     Raises:
-        UserError: for a sum or product of kernels: the checker knows single ones.
+        UserError: for a sum or product of kernels: the checker knows only single kernels.
         ValueError: if the checker knows no plain bound for this model, or nothing can be claimed.
     """
     model, digest, products = _stored(posterior, noise)
@@ -119,7 +119,7 @@ def certify(
 
 
 def _slack(quantity: Quantity, extremum: Extremum, slack: float) -> float:
-    """Return a claim's slack. A latent margin, and a margin proved above one half, are to stay positive."""
+    """Return a claim's slack: a latent margin, and a margin proved above one half, must stay positive."""
     if isinstance(quantity, MarginQuantity):
         return 0.5 * extremum.outer
     margin = isinstance(quantity, ClassQuantity) and quantity.rival is not None
@@ -132,9 +132,9 @@ _STORED: WeakKeyDictionary[GPCPosterior, tuple[Model, str, ModelProducts]] = Wea
 
 
 def _stored(posterior: Posterior, noise: float) -> tuple[Model, str, ModelProducts | None]:
-    """Return the stored form of a posterior and its hash, and what is computed of two classes' once.
+    """Return a posterior's stored form, its hash, and for two classes the products of the bounds.
 
-    For many data those products are the search's, so that a proposal costs none of N x N.
+    For many data the search's products are reused: a proposal then needs no product of N x N.
     """
     if not isinstance(posterior, GPCPosterior):
         model = stored_model(posterior, noise)
@@ -178,7 +178,7 @@ def _set_up_seconds(model: Model) -> float:
 
 
 class _Builder:
-    """Bounds one search's tree from the root down and cuts what is too loose. `signed` scores are times the sign."""
+    """Bounds a search's tree from the root down and cuts loose boxes. `signed` scores are multiplied by the sign."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class _Builder:
         self.out_of_time = False
         tree = extremum.tree
         self.tree, self.searched = tree, self.sign * tree.bound
-        self.first_child = np.zeros(len(tree.parent), dtype=np.int64)  # 0: a leaf, as the root is no child
+        self.first_child = np.zeros(len(tree.parent), dtype=np.int64)  # 0 for a leaf: the root is not a child
         self.first_child[tree.parent[1::2]] = np.arange(1, len(tree.parent), 2)
         self.parent, self.dim, self.cut, self.source = [-1], [-1], [0.0], [0]
         self.lo, self.hi = [region.lower], [region.upper]
@@ -222,7 +222,7 @@ class _Builder:
         return self._claim(sorted(self.leaves + [node for _, node in self.open]))
 
     def _cut(self, nodes: list[int]) -> None:
-        """Cut nodes as the search did, or beyond it where the bound is loose, and bound the parts."""
+        """Cut nodes as the search did, or further where the bound is loose, and bound the parts."""
         new, ask = [], []
         lo, hi = np.array([self.lo[node] for node in nodes]), np.array([self.hi[node] for node in nodes])
         low, high, _ = shrink_to_ball(self.region, lo, hi)
@@ -242,14 +242,14 @@ class _Builder:
         self._keep(new, ask)
 
     def _scores(self, nodes: list[int], width: FloatArray) -> FloatArray:
-        """Return the widths of boxes in lengthscales, weighted by how much each input loosens the bound."""
+        """Return the widths of boxes in lengthscales, weighted by each input's share of the bound's looseness."""
         share = np.array([self.share[node] for node in nodes])
         total = share.sum(axis=1, keepdims=True)
         loose = np.where(np.isfinite(total) & (total > 0), share / np.where(total > 0, total, 1), 1.0)
         return np.asarray(width / self.plain.scale * np.sqrt(loose + LEAST_SHARE))
 
     def _is_worth_a_bound(self, source: int) -> bool:
-        """Return whether to bound a box: not if the search's better bound was too loose and it continued."""
+        """Return whether to bound a box: not if the search's tighter bound was too loose and the box was cut."""
         return source < 0 or not self.first_child[source] or bool(self.searched[source] <= self.target)
 
     def _append(self, node: int, axis: int, middle: float, side: int, source: int) -> int:
@@ -267,7 +267,7 @@ class _Builder:
         return len(self.parent) - 1
 
     def _keep(self, nodes: list[int], ask: list[bool]) -> None:
-        """Bound those new nodes that request it. They are leaves if they are good enough, otherwise open."""
+        """Bound the new nodes that request it. A node with a good enough bound is a leaf, others stay open."""
         asked = [node for node, wanted in zip(nodes, ask, strict=True) if wanted]
         if asked:
             before = time.monotonic()
@@ -305,7 +305,7 @@ class _Builder:
         )
 
     def _attained(self, witness: FloatArray) -> float:
-        """Return what is claimed at a witness: inward by its rounding, and a little more."""
+        """Return the value claimed at a witness: the computed one, moved inward by its rounding and a little more."""
         low, high = attained(self.plain, witness)
         inward = low if self.sign > 0 else high
         least, most = self.plain.limits

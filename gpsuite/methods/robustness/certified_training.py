@@ -1,8 +1,8 @@
-"""Training for the certificate: of equally accurate lengthscales, those with which most rows are proved.
+"""Training for the certificate: among equally accurate lengthscales, choose those that prove most rows.
 
-The marginal likelihood knows nothing of the box that an input may move in. Longer lengthscales give a latent mean of
-smaller slope, and often the same accuracy. Cross-validation inside the training rows tells which: every candidate
-predicts and searches rows that it was not approximated on, and no test row is looked at.
+The marginal likelihood ignores the box that an input may move in. Longer lengthscales give a latent mean of smaller
+slope, often with the same accuracy. Cross-validation inside the training rows compares them. Every candidate predicts
+and searches rows that it was not approximated on. No test row is used.
 
 Equation: none, a choice by cross-validation
 """
@@ -21,11 +21,11 @@ from gpsuite.methods.robustness.search.regions import box
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.config import Hyperparameters
 
-STRETCHES = (1.0, 1.5, 2.0, 3.0)  # of all lengthscales
+STRETCHES = (1.0, 1.5, 2.0, 3.0)  # factors of all lengthscales
 FOLDS = 4
-SEARCHED = 40  # rows whose class is searched, of each candidate
-BOXES = 50  # of each search
-ACCURACY_LOST = 0.01  # against the most accurate candidate
+SEARCHED = 40  # searched rows per candidate
+BOXES = 50  # boxes per search
+ACCURACY_LOST = 0.01  # accuracy that a candidate may lose against the most accurate one
 Fit = Callable[[IntArray, Hyperparameters], Posterior | None]
 """Of training rows and hyperparameters: the approximate posterior, or None if it does not converge."""
 
@@ -35,9 +35,9 @@ class Candidate:
     """Cross-validation of one choice of hyperparameters.
 
     Attributes:
-        hyperparameters: of the candidate.
-        accuracy: share of the training rows that are predicted rightly without themselves.
-        proved: share of the searched rows that are, and whose class provably stays in the box.
+        hyperparameters: the candidate's hyperparameters.
+        accuracy: share of the training rows that are predicted rightly by a posterior without them.
+        proved: share of the searched rows that are predicted rightly and keep their class in the whole box, by proof.
     """
 
     hyperparameters: Hyperparameters
@@ -55,17 +55,17 @@ def candidates_for(
     rng: np.random.Generator,
     budget: Budget,
 ) -> list[Candidate]:
-    """Return what `FOLDS`-fold cross-validation says about each of `STRETCHES` that is accurate enough to be chosen.
+    """Return the `FOLDS`-fold cross-validation of each of `STRETCHES` that is accurate enough to be chosen.
 
     Args:
-        fit: approximates the posterior.
+        fit: function that approximates the posterior.
         X: training inputs [N, D].
         classes: their classes, from 0, [N].
-        at: the hyperparameters that training found, the first candidate.
+        at: hyperparameters that training found, the first candidate.
         radius: half the width of the box, in units of X.
-        moves: the inputs that move.
-        rng: draws the folds and the rows that are searched.
-        budget: half of its seconds are for the approximations. The searches share the remaining time.
+        moves: inputs that move.
+        rng: generator that draws the folds and the searched rows.
+        budget: seconds. The approximations have half of them. The searches share the remaining time.
     """
     order = rng.permutation(len(X))
     folds, fits = [order[start::FOLDS] for start in range(FOLDS)], budget.part(2)

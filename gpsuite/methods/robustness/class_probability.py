@@ -1,7 +1,7 @@
-"""From bounds of the latent mean and variance to bounds of the class probability, exact where monotone.
+"""Bounds of the class probability from bounds of the latent mean and variance, exact where monotone.
 
-For a symmetric link that is concave on f > 0, the class probability rises with the mean, and rises with the variance
-exactly where the mean is negative, so the extremes over a rectangle of (mean, variance) lie in its corners.
+Let the link be symmetric and concave on f > 0. Then the class probability rises with the mean. It rises with the
+variance exactly where the mean is negative. So its extremes over a rectangle of (mean, variance) are in the corners.
 
 Equation: Blaas et al. 2020, Lemma 3
 Equation: derived, class probability from mean and variance
@@ -55,7 +55,7 @@ class ProbitScore:
     """t = mean / sqrt(1 + variance), class probability squeeze + (1 - 2 squeeze) Phi(t).
 
     Attributes:
-        squeeze: 0 for the probit, GPflow's 1e-3 for its `Bernoulli` likelihood.
+        squeeze: 0 for the probit, 1e-3 for GPflow's `Bernoulli` likelihood.
     """
 
     squeeze: float = 0.0
@@ -88,7 +88,7 @@ class ProbabilityScore:
     """The class probability itself, for any smooth link, from its Gaussian expectations.
 
     Attributes:
-        link: gives the expectation, its derivatives and the largest derivatives of sigma.
+        link: source of the expectation, its derivatives and the largest derivatives of sigma.
     """
 
     link: Link
@@ -100,7 +100,7 @@ class ProbabilityScore:
     def separate(self, ranges: LatentRanges) -> tuple[FloatArray, FloatArray]:
         """Return bounds of the class probability at the corners, moved outwards by the quadrature's error.
 
-        The sign of the mean decides on which side of one half they lie, regardless of the quadrature's error.
+        The sign of the mean decides on which side of one half they are, regardless of the quadrature's error.
         """
         low, high = _extreme_variances(ranges)
         finite = np.isfinite(ranges.mean_low) & np.isfinite(ranges.mean_high) & np.isfinite(ranges.variance_high)
@@ -116,7 +116,7 @@ class ProbabilityScore:
         return np.clip(score, 0.0, 1.0)
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds, clipped. The quadrature's error is in them already."""
+        """Return the bounds, clipped. They include the quadrature's error."""
         return clipped(np.array(low), np.array(high))
 
 
@@ -135,7 +135,7 @@ def probability_bounds(
     """Return bounds of the class probability over rectangles of latent mean and variance: exact up to rounding.
 
     Args:
-        link: symmetric, concave on f > 0.
+        link: symmetric link, concave on f > 0.
         mean: lower and upper bound of the mean, [B] each.
         variance: lower and upper bound of the variance, [B] each.
     """
@@ -157,11 +157,10 @@ def clipped(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
     return lower, np.where(np.isnan(high), 1.0, np.clip(high, 0.0, 1.0))
 
 
-# Rigorous bounds of the class probability at single points: what a witness attains, and which class a point has.
+# Rigorous bounds of the class probability at single points, for the value at a witness and the class of a point.
 #
-# The stored floats are certified, so the error is that of dot products and exponentials. A bound over a box of no
-# width
-# would be as tight, but takes the derivatives' products too.
+# The claims are about the stored floats: the error is only that of dot products and exponentials. A bound over a box of
+# zero width is as tight, but also needs the derivatives' products.
 
 
 class PointForm(Protocol):
@@ -187,7 +186,7 @@ def score_at(form: PointForm, score: Score, points: FloatArray) -> tuple[FloatAr
 
     Args:
         form: the posterior over the free inputs.
-        score: what represents the class probability.
+        score: score of the class probability.
         points: [B, d], in units of X.
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -200,7 +199,7 @@ def latent_ranges(form: PointForm, points: FloatArray) -> LatentRanges:
 
 
 def ranges_of(form: PointForm, mean: FloatArray, variance: FloatArray) -> LatentRanges:
-    """Return the bounds that computed moments [B] per unit s represent."""
+    """Return the bounds that follow from computed moments [B] per unit s."""
     s = form.variance
     error = form.mean_error + SHORT_SUM * np.abs(mean)
     low = np.maximum(mean - error, form.floor)
@@ -211,12 +210,12 @@ def ranges_of(form: PointForm, mean: FloatArray, variance: FloatArray) -> Latent
     return LatentRanges(s * low, s * high, s * least, s * most, s * mean, s * np.maximum(variance, 0.0))
 
 
-# What every bound over boxes takes and returns.
+# Interface of every bound over boxes.
 
 
 @dataclass(frozen=True)
 class BoxBounds:
-    """Bounds over B boxes that hold for every point of each; arrays [B] unless said.
+    """Bounds over B boxes. They hold at every point of a box. Arrays are [B] unless stated.
 
     Attributes:
         mean_low: lower bound of the latent mean.
@@ -227,7 +226,7 @@ class BoxBounds:
         high: upper bound of the score.
         centre: the score at the box's centre, up to rounding: a proposal, not a bound. NaN if it could not be
             computed.
-        split_score: [B, d], how much each free input adds to the width of the bound. Zero for zero width.
+        split_score: [B, d], part of the bound's width from each free input. Zero for zero width.
     """
 
     mean_low: FloatArray
@@ -241,7 +240,7 @@ class BoxBounds:
 
 
 class BoundingFunction(Protocol):
-    """Bounds the score over boxes of the free inputs, the others fixed."""
+    """Bounds the score over boxes of the free inputs. The other inputs are fixed."""
 
     @property
     def name(self) -> str:
@@ -256,7 +255,7 @@ class BoundingFunction(Protocol):
         """Indices of the free inputs, [d]."""
 
     def bounds(self, lo: FloatArray, hi: FloatArray) -> BoxBounds:
-        """Bound over the boxes lo[b] <= x_free <= hi[b]. Lo and hi [B, d] in the units of X."""
+        """Bound the score over the boxes lo[b] <= x_free <= hi[b]. `lo` and `hi` are [B, d] in the units of X."""
 
     def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds [B] of the score at points [B, d] in the units of X."""
@@ -283,7 +282,7 @@ def checked_boxes(lo: FloatArray, hi: FloatArray, n_free: int) -> tuple[FloatArr
 
 
 def trivial_where_invalid(bounds: BoxBounds) -> BoxBounds:
-    """Replace NaN, and intervals that rounding turned inside out, by bounds that say nothing."""
+    """Replace NaN, and intervals that rounding inverted, by trivial bounds."""
     mean_low, mean_high = _safe_interval(bounds.mean_low, bounds.mean_high, -np.inf)
     variance_low, variance_high = _safe_interval(bounds.variance_low, bounds.variance_high, 0.0)
     low, high = _safe_interval(bounds.low, bounds.high, -np.inf)

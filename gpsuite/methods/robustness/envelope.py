@@ -1,8 +1,9 @@
 """Envelope bound of the latent mean: every kernel term is replaced by a line in its squared distance.
 
-kappa is convex in q = r^2, so a positive weight is bounded below by the tangent at the middle of the range of q and a
-negative one by the chord over it. Each q_i is a separable quadratic of the inputs, and so is their sum, which is
-minimised exactly over the box. For the squared exponential kernel this is the mean bound of Blaas et al. 2020, App. D.
+kappa is convex in q = r^2. A term of positive weight is bounded below by the tangent at the middle of the range of q. A
+term of negative weight is bounded below by the chord over the range. Each q_i is a separable quadratic of the inputs.
+So is their sum, which is minimised exactly over the box. For the squared exponential kernel this is the mean bound of
+Blaas et al. 2020, App. D.
 
 Equation: Blaas et al. 2020, App. D
 Equation: derived, stationary kernels to degree 1
@@ -19,7 +20,7 @@ from gpsuite.models.radial import kappa, kappa_and_slope
 
 Line = tuple[FloatArray, FloatArray]
 
-# Relative width of the range of q below which the chord's slope would be rounding.
+# Below this relative width of the range of q the chord's slope would be only rounding.
 _THIN = 1e-12
 
 
@@ -93,7 +94,7 @@ def chord_line(kernel: str, nearest: FloatArray, farthest: FloatArray) -> Line:
 
 
 def weighted_line(weights: FloatArray, tangent: Line, chord: Line) -> Line:
-    """Return values at q = 0 and slopes of lines below weights * kappa: the tangent where the weight is >= 0."""
+    """Return values at q = 0 and slopes of lines below weights * kappa: the tangent if the weight is >= 0."""
     positive = weights >= 0.0
     constant = weights * np.where(positive, tangent[0], chord[0])
     return constant, weights * np.where(positive, tangent[1], chord[1])
@@ -144,5 +145,5 @@ def _minimum(
     reach = 2.0 * (size @ np.abs(form.U)) + 2.0 * size.sum(axis=1)[:, None] * np.abs(form.scale(centre))
     slack = terms @ form.slack.unit + np.einsum("bj,bj->b", reach, radius)
     low = (constant + slope * q).sum(axis=1) + np.where(inside, vertex, corner).sum(axis=1)
-    # weights and products that underflow are still there
+    # weights and products that underflow still count
     return np.asarray(low - 2.0 * slack - SHORT_SUM * np.abs(low) - len(form.alpha) * UNDERFLOW)

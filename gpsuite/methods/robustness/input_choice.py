@@ -1,8 +1,8 @@
-"""Inputs of a point that may move: the shortest live lengthscales, or the patch around an image's salient point.
+"""Choice of the inputs that may move: the shortest lengthscales, or the patch around an image's salient point.
 
 Blaas et al. (2020, Sec. 6.1, App. E) free the pixels of a SIFT patch (Lowe 2004). They do not print how the pixels
-follow from the key points. Here they are the pixels nearest to the centre of the key point of largest response.
-`gradient_patch` chooses in an image without key points, and is never used under SIFT's name.
+follow from the key points. Here the pixels are those nearest to the centre of the key point of largest response.
+`gradient_patch` chooses if an image has no key point. Its choice is reported as "gradient".
 
 Equation: Blaas et al. 2020, Sec. 6.1, App. E
 Equation: Lowe 2004
@@ -25,12 +25,12 @@ WINDOW = 1.5  # standard deviation in pixels of the window over which gradients 
 def shortest_lengthscales(lengthscales: FloatArray, X: FloatArray, count: int) -> IntArray:
     """Return the `count` inputs with the shortest lengthscales (all if there are fewer), increasing.
 
-    Inputs that are constant in X are left out: their lengthscales stay where the training began and mean nothing.
+    Inputs that are constant in X are left out: training does not move their lengthscales, so these have no information.
 
     Args:
         lengthscales: [D].
         X: training inputs [N, D].
-        count: how many at most.
+        count: largest number of inputs.
     """
     live = np.flatnonzero(X.max(axis=0) > X.min(axis=0))
     order = np.argsort(lengthscales[live], kind="stable")
@@ -38,22 +38,22 @@ def shortest_lengthscales(lengthscales: FloatArray, X: FloatArray, count: int) -
 
 
 def sift_patch(image: FloatArray, count: int) -> tuple[IntArray, str]:
-    """Return the `count` pixels nearest to the strongest SIFT key point, as places in the image read row by row.
+    """Return the `count` pixels nearest to the strongest SIFT key point, as positions in the image read row by row.
 
     The image is enlarged four times before detection. Without any key point, `gradient_patch` is used.
 
     Args:
         image: grey levels from 0 to 1, [h, w].
-        count: how many pixels.
+        count: number of pixels.
 
     Returns:
-        the places, increasing, and what chose them: "sift" or "gradient".
+        the positions, increasing, and the rule that chose them: "sift" or "gradient".
 
     Raises:
         UserError: if the image has fewer pixels, or OpenCV is not installed.
     """
     try:
-        cv2: Any = importlib.import_module("cv2")  # its stubs do not know SIFT_create
+        cv2: Any = importlib.import_module("cv2")  # its stubs lack SIFT_create
     except ModuleNotFoundError as error:
         raise missing_package("cv2", "images", f"features=sift{count}", f"features=gradient{count}") or error from error
     grey = np.round(255 * np.clip(image, 0.0, 1.0)).astype(np.uint8)
@@ -68,14 +68,14 @@ def sift_patch(image: FloatArray, count: int) -> tuple[IntArray, str]:
 
 
 def gradient_patch(image: FloatArray, count: int) -> IntArray:
-    """Return the `count` pixels nearest to where the squared gradient, in a Gaussian window, is largest.
+    """Return the `count` pixels nearest to the largest squared gradient, collected in a Gaussian window.
 
     Args:
         image: grey levels [h, w].
-        count: how many pixels.
+        count: number of pixels.
 
     Returns:
-        places in the image read row by row, increasing.
+        positions in the image read row by row, increasing.
 
     Raises:
         UserError: if the image has fewer pixels.
@@ -89,7 +89,7 @@ def gradient_patch(image: FloatArray, count: int) -> IntArray:
 
 
 def nearest_pixels(shape: tuple[int, ...], middle: tuple[float, float], count: int) -> IntArray:
-    """Return the `count` pixels nearest to (row, column), ties by place. Places are counted row by row.
+    """Return the `count` pixels nearest to (row, column), as positions counted row by row. Ties go to the first.
 
     Raises:
         UserError: if there are fewer pixels.

@@ -34,11 +34,11 @@ _SQRT5 = float(np.sqrt(5.0))
 
 
 class Profile(Protocol):
-    """One kernel's radial differences; r >= 0 are arrays of any shape."""
+    """Radial differences of a kernel. r >= 0 are arrays of any shape."""
 
     @property
     def curvature(self) -> float:
-        """Return lambda = -kappa''(0); psi(0) is its root."""
+        """Return lambda = -kappa''(0). Its root is psi(0)."""
 
     @property
     def folds(self) -> bool:
@@ -51,7 +51,7 @@ class Profile(Protocol):
         """Return psi(0) - psi(r)."""
 
     def tail(self, r: FloatArray) -> FloatArray:
-        """Return the squared norm of what the first-order expansion leaves out at distance r, increasing."""
+        """Return the squared norm of the first-order expansion's remainder at distance r, increasing."""
 
 
 PROFILES: Registry[Profile] = Registry("kernel")
@@ -124,12 +124,12 @@ PROFILES.register("matern32")(Matern32())
 PROFILES.register("matern52")(Matern52())
 
 
-# A posterior's data around a point with some free inputs, from which every form begins.
+# A posterior's data around a point with some free inputs: the start of every form.
 
 
 @dataclass(frozen=True)
 class Restriction:
-    """The inputs that are fixed, and what they do to the data.
+    """The fixed inputs and their effect on the data.
 
     Attributes:
         point: x0, all inputs, [D].
@@ -137,7 +137,7 @@ class Restriction:
         fixed: squared scaled distance of the data from x0 over the fixed inputs, [N]. Zero if it is folded.
         weight: fold w, exp(-distance / 2) for kernels that factor, [N]. One for others.
         unit: relative error of a datum's part in a dot product over the data, [N].
-        lost: weights and products that underflow are still there: at most this of the mean per unit s.
+        lost: largest part of the mean per unit s from weights and products that underflow.
         floor: lower bound of the mean anywhere per unit s, zero exactly if no weight is negative.
         ceiling: upper bound, of the same shape.
     """
@@ -164,7 +164,7 @@ def restriction(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> R
         ValueError: if x0 is not finite or of the wrong length, or the indices are not distinct and in range.
     """
     point, dims = _checked(posterior, x0, free)
-    # Free inputs count as zero here. No columns are copied.
+    # Free inputs count as zero, so no columns are copied.
     rate = 1.0 / posterior.lengthscales
     rate[dims] = 0.0
     apart = (posterior.X - point) * rate
@@ -208,14 +208,12 @@ def _checked(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> tupl
     return point, dims
 
 
-# How far the covariance operator of the stored floats may leave the range that exact arithmetic would give it.
+# Range of the covariance operator of the stored floats, compared with exact arithmetic.
 #
-# G = I + sum_k c_k z_k z_k* with z_k = sqrt(s) sum_i F_ki phi(X_i). With M the Gram matrix of the z_k and Lambda >=
-# its
-# largest eigenvalue, sum_k <z_k, e>^2 <= Lambda for unit e, so G >= 1 - max(-c)_+ Lambda and G <= 1 + max(c)_+
-# Lambda.
-# Exact arithmetic has Lambda <= 1, c >= -1 and so G >= 0. A Cholesky factor of an ill-conditioned kernel matrix has
-# not.
+# G = I + sum_k c_k z_k z_k* with z_k = sqrt(s) sum_i F_ki phi(X_i). Let M be the Gram matrix of the z_k and
+# Lambda >= its largest eigenvalue. Then sum_k <z_k, e>^2 <= Lambda for unit e. So G >= 1 - max(-c)_+ Lambda and
+# G <= 1 + max(c)_+ Lambda. Exact arithmetic has Lambda <= 1 and c >= -1, so G >= 0. A Cholesky factor of an
+# ill-conditioned kernel matrix may violate this.
 
 
 @dataclass(frozen=True)
@@ -231,9 +229,9 @@ _RANGES: WeakKeyDictionary[LatentPosterior, OperatorRange] = WeakKeyDictionary()
 
 
 def operator_range(posterior: LatentPosterior) -> OperatorRange:
-    """Return the range of the posterior's operator, computed once: two products and an eigenvalue of N x N.
+    """Return the range of the posterior's operator. It is computed once: two products and an eigenvalue of N x N.
 
-    It holds for every choice of free inputs too: fixing inputs restricts G to a subspace.
+    The range holds for every choice of free inputs: fixing inputs restricts G to a subspace.
     """
     known = _RANGES.get(posterior)
     if known is None:
@@ -257,7 +255,7 @@ def _largest_eigenvalue(posterior: LatentPosterior) -> float:
     rank = len(root)
     if not rank:
         return 0.0
-    # Overflow ends in infinities, and a bound of infinity says nothing.
+    # Overflow gives infinite bounds, which are trivial but sound.
     with np.errstate(over="ignore", invalid="ignore"):
         gram = root @ kernel_matrix(posterior.kernel, scaled, scaled) @ root.T
         largest = np.inf
@@ -265,7 +263,7 @@ def _largest_eigenvalue(posterior: LatentPosterior) -> float:
             symmetric = 0.5 * (gram + gram.T)
             try:
                 largest = float(eigvalsh(symmetric, subset_by_index=[rank - 1, rank - 1])[0])
-            except LinAlgError:  # the search for only one fails on some matrices
+            except LinAlgError:  # the search for a single eigenvalue fails on some matrices
                 largest = float(eigvalsh(symmetric)[-1])
         unit = data_unit(posterior, scaled)
         sums = np.abs(root)
@@ -283,7 +281,7 @@ def kernel_matrix(kernel: str | CompositeKernel, A: FloatArray, B: FloatArray) -
 def data_unit(posterior: LatentPosterior, scaled: FloatArray) -> FloatArray:
     """Return the relative error of a datum's part in a dot product over scaled and centred data, [n].
 
-    A composite kernel's factors each round, and its distances may be longer than those in the posterior's lengthscales.
+    Each factor of a composite kernel adds rounding. Its distances may be longer than in the posterior's lengthscales.
     """
     n, inputs = scaled.shape
     own, largest, kernel = dot_product_unit(n, inputs, np.zeros(n)), float(np.max(np.abs(scaled))), posterior.kernel
@@ -307,16 +305,16 @@ _ENTRIES = 1 << 20
 
 @dataclass(frozen=True)
 class OperatorForm:
-    """Mean weights and operator root over d free inputs. Points and boxes are in the units of X.
+    """Mean weights and operator root over d free inputs. Points and boxes are in units of X.
 
     Attributes:
         kernel: name of the kernel.
         variance: s.
         dims: free inputs, [d].
-        lengthscales: of the free inputs, [d].
-        X: data of the free inputs, as stored: distances from any point have a relative error, [n, d].
+        lengthscales: lengthscales of the free inputs, [d].
+        X: data of the free inputs, as stored, [n, d]. Distances from any point have a relative error.
         origin: x0 of the free inputs, [d].
-        U: (X - x0) / l, each rounded at its own size, for sums that account for that, [n, d].
+        U: (X - x0) / l, [n, d]. Each entry is rounded at its own size. Sums over U must account for that.
         fixed: squared distance of the data from x0 over the fixed inputs, [n]. Zero if it is folded.
         alpha: mean weights per unit s (with the fold), [n].
         root: rows sqrt(s |c_k|) F_k (with the fold), [r, n]. The rows with c_k < 0 come first.
@@ -324,7 +322,7 @@ class OperatorForm:
         norm2: upper bound of |h|^2.
         floor: lower bound of the mean anywhere per unit s, zero exactly if no weight is negative.
         ceiling: upper bound, of the same shape.
-        allowance: nu with G + nu >= 0. Bounds are of G + nu, and nu is taken off again.
+        allowance: nu with G + nu >= 0. Bounds are of G + nu. Then nu is subtracted.
         bound: g + nu >= G + nu.
         slack: rounding errors of coefficients.
     """
@@ -362,7 +360,7 @@ class OperatorForm:
         return (x_free - self.origin) / self.lengthscales
 
     def offsets(self, points: FloatArray, out: FloatArray | None = None) -> FloatArray:
-        """Return (X - x) / l for B points [B, d], [n, d, B]: boxes last, so that steps run over contiguous memory."""
+        """Return (X - x) / l for B points [B, d], [n, d, B]. Boxes are last: steps run over contiguous memory."""
         apart = np.subtract(self.X[:, :, None], np.ascontiguousarray(points.T), out=out)
         apart *= (1.0 / self.lengthscales)[:, None]
         return np.asarray(apart)
@@ -404,7 +402,7 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
     root = np.ascontiguousarray(posterior.root[order] * strength[:, None] * weight)
     alpha = posterior.alpha * weight
     U = np.ascontiguousarray(scaled[:, dims])
-    # Distances between data never involve x0: a fixed input counts unless it is folded away.
+    # Distances between data do not involve x0. A fixed input counts unless it is folded.
     positions = U if profile.folds else scaled
     spread = spread_unit(kept.unit, positions.shape[1], float(np.max(np.abs(positions))))
     operator = operator_range(posterior)
@@ -433,7 +431,8 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
 def squared_norm(kernel: str | CompositeKernel, points: FloatArray, alpha: FloatArray, unit: FloatArray) -> float:
     """Return alpha' kappa alpha for scaled points [n, k], rounded up.
 
-    An entry of kappa is off by u |U|, however small it is: the slack is 2 (sum_i unit_i |alpha_i|) sum_i |alpha_i|.
+    An entry of kappa has an error of u |U|, however small it is. The slack is 2 (sum_i unit_i |alpha_i|) sum_i
+    |alpha_i|.
     """
     value = 0.0
     for start in range(0, len(alpha), _BLOCK):

@@ -1,7 +1,8 @@
-"""Sums over all pairs of data of the lines that bound the pairs' kernel products, in blocks that stay in the cache.
+"""The bound of Blaas et al. 2020. First, sums over all pairs of data of lines that bound the kernel products.
 
-A pair's product is exp(-Q), Q = (q_i + q_l) / 2 with near <= Q <= near + width over a box of centre c and radius r.
-With the middle m of the two data and a = |m - c|, per input:
+Pairs are summed in blocks that stay in the cache. A pair's product is exp(-Q), Q = (q_i + q_l) / 2 with
+near <= Q <= near + width over a box of centre c and radius r. With the middle m of the two data and a = |m - c|, per
+input:
 
     near            sum_j max(0, a_j - r_j)^2 + |U_i - U_l|^2 / 4
     near + width    (q_i(c) + q_l(c)) / 2 + sum_j 2 r_j a_j + r_j^2
@@ -48,19 +49,19 @@ from gpsuite.methods.robustness.search.regions import Boxes, measure
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.radial import kappa
 
-# Pairs held at once: 200 kB per array, fewer cost more calls per pair, more leave the cache.
+# Pairs held at once: 200 kB per array. Fewer need more calls per pair, more do not fit in the cache.
 _BLOCK = 3 << 13
-# Arrays of a block with one row: `apart`, the weights, and what a box needs.
+# Number of arrays of a block with one row: `apart`, the weights, and those of a box.
 _ARRAYS = 12
 _TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
 class LineSums:
-    """Lines summed over the pairs: value_b - sum_i slope_bi q_i(x), below [0] and above [1] the weighted products.
+    """Sums of lines over the pairs: value_b - sum_i slope_bi q_i(x), below [0] and above [1] the weighted products.
 
     Attributes:
-        value: at q = 0, [2, B].
+        value: value at q = 0, [2, B].
         slope: fall per q_i, [2, B, n].
         size: bound of the absolute terms of either sum, times the units of their pairs, [B].
         steep: bound of the absolute slopes of either sum, times these units, [B].
@@ -79,11 +80,11 @@ class _Block:
     Attributes:
         rows: k data.
         columns: L data.
-        middle: of the two data, [d, k L].
+        middle: middles of the two data, [d, k L].
         apart: -|U_i - U_l|^2 / 4, [k, L].
-        weights: the positive ones and the negative ones, otherwise zero, [2, k, L].
-        offset: room for [d, k L].
-        spare: room for nine times [k, L].
+        weights: positive weights and negative weights, otherwise zero, [2, k, L].
+        offset: scratch memory, [d, k L].
+        spare: scratch memory, nine times [k, L].
     """
 
     rows: slice
@@ -97,13 +98,13 @@ class _Block:
 
 @dataclass(frozen=True)
 class _RowSums:
-    """Sums over a datum's pairs, before they are added up: lines' values and slopes, units' share of slopes.
+    """Sums over a datum's pairs before the total: values and slopes of lines, and slopes weighted by units.
 
     Attributes:
-        value: of the pairs (i, l) with i <= l, [2, B, n].
-        slope: of all pairs with the datum, [2, B, n].
+        value: values of the pairs (i, l) with i <= l, [2, B, n].
+        slope: slopes of all pairs with the datum, [2, B, n].
         steep: sum_l unit_l |weight_il| k_il over i <= l, [B, n].
-        far: the same with f_l in it, [B, n].
+        far: sum_l unit_l f_l |weight_il| k_il over i <= l, [B, n].
     """
 
     value: FloatArray
@@ -115,15 +116,15 @@ class _RowSums:
 def line_sums(U: FloatArray, weights: FloatArray, unit: FloatArray, centre: FloatArray, radius: FloatArray) -> LineSums:
     """Sum the lines over B boxes. Time O(B n^2 d), memory O(n^2 + _BLOCK d).
 
-    A datum's slopes and a row's values are sums of at most n terms, and so is the sum of the rows' values. With
-    v <= k, e <= v + k width and Q <= f_i + f_l, f half the farthest squared distance of a datum, every line's terms at
-    any point of the box are at most |weight| k (1 + 2 (f_i + f_l)): that is what `size` sums.
+    A datum's slopes and a row's values are sums of at most n terms. So is the sum of the rows' values. Let f be half
+    the farthest squared distance of a datum. Then v <= k, e <= v + k width and Q <= f_i + f_l. So a line's terms at any
+    point of the box are at most |weight| k (1 + 2 (f_i + f_l)). `size` is the sum of these bounds.
 
     Args:
         U: data, [n, d].
-        weights: of the pairs i <= l, zero below the diagonal, [n, n].
-        unit: relative error allowed to a pair's part, that of its second datum, [n].
-        centre: of the boxes, in units of U, [B, d].
+        weights: weights of the pairs i <= l, zero below the diagonal, [n, n].
+        unit: relative error allowed to a pair's part, from its second datum, [n].
+        centre: centres of the boxes, in units of U, [B, d].
         radius: half-widths, [B, d].
     """
     apart = np.abs(U - centre[:, None])
@@ -143,7 +144,7 @@ def line_sums(U: FloatArray, weights: FloatArray, unit: FloatArray, centre: Floa
 
 
 def _blocks(U: FloatArray, weights: FloatArray) -> Iterator[_Block]:
-    """Return the pairs' blocks one after another. Each overwrites the one before."""
+    """Yield the blocks of pairs. Each overwrites the one before."""
     n, d = U.shape
     room = np.empty((2 * d + _ARRAYS) * max(n, min(n * n, _BLOCK)))
     start = 0
@@ -166,12 +167,12 @@ def _blocks(U: FloatArray, weights: FloatArray) -> Iterator[_Block]:
 def _range(block: _Block, centre: FloatArray, radius: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return minus the smallest Q of the block's pairs over one box and minus the width of its range, [k, L] each.
 
-    Both ends are sums of terms that are not negative, so that each has a small relative error.
+    Both ends are sums of terms that are not negative, so each has a small relative error.
 
     Args:
-        block: of pairs.
-        centre: of the box, [d].
-        radius: its half-widths, [d].
+        block: block of pairs.
+        centre: the box's centre, [d].
+        radius: the box's half-widths, [d].
         half: half the data's squared distances from the centre, [n].
     """
     start, width = block.spare[:2]
@@ -192,8 +193,8 @@ def _range(block: _Block, centre: FloatArray, radius: FloatArray, half: FloatArr
 def _lines(block: _Block, start: FloatArray, width: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the value at the smallest Q, and the falls of tangent and chord, [k, L] each.
 
-    A chord is never flatter than the tangent, so rounding that makes it flatter is undone. That also serves ranges of
-    no width.
+    A chord is never flatter than the tangent. Rounding that makes it flatter is undone. This also handles ranges of
+    zero width.
     """
     top, tangent, chord = block.spare[2:5]
     np.exp(start, out=top)
@@ -210,16 +211,16 @@ def _lines(block: _Block, start: FloatArray, width: FloatArray) -> tuple[FloatAr
 def _add(
     sums: _RowSums, b: int, block: _Block, start: FloatArray, width: FloatArray, unit: FloatArray, far: FloatArray
 ) -> None:
-    """Add the lines of a block's pairs over box b. `start` and `width` as `_range` returns them.
+    """Add the lines of a block's pairs over box b. `start` and `width` are from `_range`.
 
     Args:
-        sums: to which they are added.
-        b: number of the box.
-        block: of pairs.
+        sums: sums to add to.
+        b: index of the box.
+        block: block of pairs.
         start: minus the smallest Q, [k, L].
         width: minus the width of its range, below zero, [k, L].
         unit: see `line_sums`, [n].
-        far: that times f, [n].
+        far: `unit` times f, [n].
     """
     rows, columns, ones = block.rows, block.columns, np.ones(len(unit))
     top, tangent, chord = _lines(block, start, width)
@@ -231,7 +232,7 @@ def _add(
     sums.far[b, rows] = steep @ far[columns]
     value = tangents @ ones[columns] - 0.5 * _row_products(tangents, width)
     value += _row_products(block.weights, top)[::-1]
-    # tangents for positive weights and chords for negative ones lie below, the other way round above
+    # tangents for positive and chords for negative weights are below, the opposite choice is above
     slopes = np.add(tangents, chords[::-1], out=tangents)
     sums.value[:, b, rows] = value - _row_products(slopes, start)
     sums.slope[:, b, rows] += slopes @ ones[columns]
@@ -248,13 +249,13 @@ def _row_products(left: FloatArray, right: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The variance 1 - sum_il weights_il exp(-(q_i + q_l) / 2) per unit s, over data in the order of their units.
+    """The variance 1 - sum_il weights_il exp(-(q_i + q_l) / 2) per unit s, with data sorted by units.
 
     Attributes:
-        order: the data's numbers in the form, units ascending, [n].
+        order: indices of the data in the form, units ascending, [n].
         U: the form's U in this order, [n, d].
         weights: s R_il, twice that above the diagonal and zero below it, [n, n].
-        unit: relative error allowed to the part of the pairs (i, l), i <= l, in the sum, by l, [n].
+        unit: relative error allowed to the part of the pairs (i, l), i <= l, for each l, [n].
         slack: bound of the rounding of the weighted sum, in units of s.
     """
 
@@ -266,7 +267,7 @@ class Pairs:
 
     @classmethod
     def of(cls, form: OperatorForm) -> Pairs:
-        """Multiply out the operator's root."""
+        """Return the pairs of a form, from the product of the operator's root with itself."""
         order = np.argsort(form.slack.spread, kind="stable")
         root, spread = form.root[:, order], form.slack.spread[order]
         signs = np.where(np.arange(len(root)) < form.n_negative, 1.0, -1.0)
@@ -286,15 +287,14 @@ def pair_variance(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound the variance per unit s over B boxes. Time O(B n^2 d).
 
-    Scaled data and centres are taken as they are rounded: `pairs` accounts for the data's rounding, a wider box for the
-    centre's.
+    Scaled data and centres are used as rounded. `pairs` accounts for the data's rounding, a wider box for the centre's.
 
-    q_i + q_l = sum_j 2 (x_j - m_j)^2 + (U_ij - U_lj)^2 / 2 with the middle m of the two data, so its range over a box
-    is exact, and the bounded sum is again one separable quadratic of x.
+    With the middle m of the two data, q_i + q_l = sum_j 2 (x_j - m_j)^2 + (U_ij - U_lj)^2 / 2. So its range over a box
+    is exact. The bounded sum is again one separable quadratic of x.
 
     Args:
         form: the posterior over the free inputs.
-        pairs: of its data.
+        pairs: pairs of the form's data.
         centre: centres in units of X, [B, d].
         radius: half-widths in lengthscales, rounded up, [B, d].
     """
@@ -321,10 +321,11 @@ def pair_variance_extrema(form: OperatorForm, pairs: Pairs, centre: FloatArray, 
 
 
 def _slack(pairs: Pairs, sums: LineSums, centre: FloatArray, radius: FloatArray) -> FloatArray:
-    """Return what the computed sums may be off by, [B].
+    """Return bounds of the errors of the computed sums, [B].
 
-    At n data and D inputs a unit is at least (n + 4 D + 64) u. Four times that cover the 2 n terms of the values' sums,
-    the n of a datum's slopes, and a few roundings of a pair's range (D + 8 of its size), exponentials and lines.
+    At n data and D inputs a unit is at least (n + 4 D + 64) u. Four times a unit covers the 2 n terms of the values'
+    sums and the n terms of a datum's slopes. It also covers a few roundings of exponentials, lines and a pair's range
+    (D + 8 of its size).
     """
     reach = float(np.max(np.abs(pairs.U), initial=1.0)) + np.abs(centre).max(axis=1)
     spread = 4.0 * sums.steep * reach * radius.sum(axis=1)
@@ -348,11 +349,11 @@ def _minimum(
 
 # Variance bound of the baseline, slow variant: a convex quadratic program and linear programs (App. D.1).
 #
-# The kernel vector k and the inputs x are the variables. Two lines per datum tie k_i to x. Every program's value is
-# taken from its dual, which is a valid bound regardless of the solver's tolerance.
+# The kernel vector k and the inputs x are the variables. Two lines per datum relate k_i to x. Every program's value
+# comes from its dual: a valid bound regardless of the solver's tolerance.
 
 
-# Frank-Wolfe steps of the quadratic program, and the gap (in units of s) at which it stops.
+# Largest number of Frank-Wolfe steps of the quadratic program, and the gap (in units of s) at which it stops.
 _STEPS = 60
 _GAP = 1e-4
 
@@ -375,7 +376,7 @@ class Operator:
 
     @classmethod
     def of(cls, form: OperatorForm) -> Operator:
-        """Diagonalise the operator of the data."""
+        """Return the operator of a form's data, diagonalised."""
         matrix = form.root.T @ form.root
         values, vectors = np.linalg.eigh(matrix)
         values = np.maximum(values, 0.0)
@@ -424,14 +425,17 @@ def program_variance(
 
 
 def relaxation_of(form: OperatorForm, centre: FloatArray, radius: FloatArray) -> Relaxation:
-    """Tie k_i to x: tangent of kappa in q with q's chord in x below, chord with q's tangent above."""
+    """Return constraints between k_i and x: lines below and above kappa.
+
+    Below is the tangent of kappa in q with q's chord in x. Above is the chord of kappa with q's tangent.
+    """
     _, nearest, farthest = distance_ranges(form, centre[None], radius[None])
     tangent, chord = (
         (line[0][0], line[1][0])
         for line in (tangent_line(form.kernel, nearest, farthest), chord_line(form.kernel, nearest, farthest))
     )
     offset = form.offsets(centre[None])[:, :, 0]
-    # (x - D)^2 lies between its tangent D^2 - 2 D x at x = 0 and its chord, r^2 above that. Slopes are negative.
+    # (x - D)^2 is between its tangent D^2 - 2 D x at x = 0 and its chord, r^2 higher. Slopes are negative.
     at_centre = np.einsum("ij,ij->i", offset, offset) + form.fixed
     square = float(radius @ radius)
     n = len(offset)
@@ -449,7 +453,7 @@ def relaxation_of(form: OperatorForm, centre: FloatArray, radius: FloatArray) ->
 
 
 def _smallest_square(relaxation: Relaxation, operator: Operator, start: FloatArray) -> float:
-    """Return a lower bound of min k'Rk by Frank-Wolfe: every step's linearisation is a valid one."""
+    """Return a lower bound of min k'Rk by Frank-Wolfe: every step's linearisation is a valid bound."""
     n = len(start)
     k, best = start, 0.0
     for _ in range(_STEPS):
@@ -486,9 +490,8 @@ def _largest_square(relaxation: Relaxation, operator: Operator) -> float:
 
 # The bound of Blaas et al. 2020, the baseline: envelopes of kernel terms, pairs or linear programs.
 #
-# Mean: every kernel term by its tangent or chord. Variance, `quick`: the same for the terms of all pairs of data,
-# which
-# the squared exponential kernel allows. `slow`: a convex quadratic program and 2 n + 1 linear programs.
+# Mean: every kernel term is bounded by its tangent or chord. Variance, `quick`: so are the terms of all pairs of data.
+# This needs the squared exponential kernel. Variance, `slow`: a convex quadratic program and 2 n + 1 linear programs.
 
 
 Variant = Literal["quick", "slow"]
@@ -505,9 +508,9 @@ class PaperBound:
     Attributes:
         form: the posterior over the free inputs.
         covariance: pairs of data (quick) or the operator's eigenvectors (slow).
-        score: what represents the class probability.
-        name: of the bound and its variant.
-        version: of the formulas.
+        score: score of the class probability.
+        name: name of the bound and its variant.
+        version: version of the formulas.
     """
 
     form: OperatorForm
@@ -522,7 +525,7 @@ class PaperBound:
         return self.form.dims
 
     def bounds(self, lo: FloatArray, hi: FloatArray) -> BoxBounds:
-        """Bound over the boxes lo[b] <= x_free <= hi[b]. Lo and hi [B, d] in units of X.
+        """Bound the score over the boxes lo[b] <= x_free <= hi[b]. `lo` and `hi` are [B, d] in units of X.
 
         Raises:
             ValueError: if the shapes do not fit or lo > hi somewhere.
@@ -549,10 +552,10 @@ class PaperBound:
             )
 
     def candidates(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return points of the boxes that promise an extremum, in units of X, and their scores (App. D, line 6).
+        """Return candidate points of an extremum in the boxes, in units of X, and their scores (App. D, line 6).
 
-        They are where the relaxations attain their bounds: the mean's lower and upper one, the variance's lower and
-        upper one. The slow variant, whose programs would have to be solved once more, offers those of the mean.
+        At these points the relaxations attain their bounds: mean from below and above, variance from below and above.
+        The slow variant returns only the points of the mean: those of the variance need its programs again.
 
         Args:
             lo: lower ends, [B, d].
@@ -619,7 +622,7 @@ def paper_bound(posterior: GPCPosterior, x0: FloatArray, free: IntArray, variant
 
     Args:
         posterior: binary classifier with a squared exponential kernel and weights of -1 (Laplace, EP).
-        x0: [D].
+        x0: point that fixes the other inputs, [D].
         free: indices of the free inputs, [d].
         variant: `quick` (all pairs of data, O(n^2 d) per box) or `slow` (2 n + 2 programs per box).
 

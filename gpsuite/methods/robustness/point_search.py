@@ -1,7 +1,7 @@
 """Certified ranges of class probabilities over regions around a point, and verdicts on its class.
 
-`PointSearch` asks. What is known around the point answers: `_TwoClasses` of the positive class' probability,
-`_SeveralClasses` of every class' and of margins. Two classes have one comparison, (1 + p_own - p_rival) / 2 = p_own.
+`PointSearch` plans the searches. `_TwoClasses` runs those of the positive class' probability. `_SeveralClasses` runs
+those of every class' probability and of margins. Two classes have one comparison, (1 + p_own - p_rival) / 2 = p_own.
 
 Equation: Blaas et al. 2020, Eq. (2), Sec. 5, Definition 1, Definition 2
 """
@@ -48,9 +48,9 @@ from gpsuite.models.classification.multiclass_posterior import MultiClassPosteri
 from gpsuite.models.given.given import OneVsRestPosterior
 from gpsuite.registry import Registry
 
-LEAST_MARGIN = 1e-6  # that a search which proved some margin of a class is counted as
+LEAST_MARGIN = 1e-6  # margin that counts for a search that proved some margin of a class
 JUST_ABOVE = float(np.nextafter(HALF, 1.0))
-RESOLUTION = 1e-6  # when only the class is requested, a search ends at ties this close
+RESOLUTION = 1e-6  # if only the class is requested, a search ends at ties this close
 BATCH = 16
 
 
@@ -67,13 +67,13 @@ class ClassBound(Protocol):
         """Bound p_own - p_rival over boxes [B, d]."""
 
     def at(self, points: FloatArray) -> Any:
-        """Return what is known at points [B, d], with `proved`: whether those are bounds."""
+        """Return the state at points [B, d] for `class_of` and `margin_of`. `proved` tells whether they give bounds."""
 
     def class_of(self, local: Any, own: int) -> tuple[FloatArray, FloatArray]:
-        """Bound the probability of a class at points that are known, [B] each."""
+        """Bound the probability of a class at points from `at`, [B] each."""
 
     def margin_of(self, local: Any, own: int, rival: int) -> tuple[FloatArray, FloatArray]:
-        """Bound p_own - p_rival at points that are known, [B] each."""
+        """Bound p_own - p_rival at points from `at`, [B] each."""
 
 
 def _rkhs_taylor(posterior: SeveralClasses, x0: FloatArray, free: IntArray) -> ClassBound:
@@ -104,13 +104,13 @@ Search = Callable[[float, Budget], Extremum]
 
 @dataclass(frozen=True)
 class Quantity:
-    """Quantity of a search: a class probability, or (1 + p_own - p_rival) / 2, above 1/2 if the class `own` wins.
+    """Quantity of a search: a class probability, or (1 + p_own - p_rival) / 2. The latter is above 1/2 if `own` wins.
 
     Attributes:
-        bound: of the posterior.
+        bound: bound of the posterior.
         own: the class.
-        rival: the other one, or None for the class probability itself.
-        proof: of all that was requested.
+        rival: the other class, or None for the class probability itself.
+        proof: whether all requested bounds are proved.
     """
 
     bound: ClassBound
@@ -134,7 +134,7 @@ class Quantity:
         return self.at(self.bound.at(points))
 
     def at(self, local: Any) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds [B] at points that are known."""
+        """Return lower and upper bounds [B] at points from the bound's `at`."""
         self.proof.note(local.proved)
         if self.rival is None:
             return self.bound.class_of(local, self.own)
@@ -155,9 +155,9 @@ class Question:
     """Goal of a search.
 
     Attributes:
-        quantity: whose extremum is searched, a `BoxBounding`.
+        quantity: quantity to search, a `BoxBounding`.
         sign: 1 for its maximum, -1 for its minimum.
-        comparison: that the search is to decide, no more. None for the extremum itself.
+        comparison: the only thing that the search has to decide. None for the extremum itself.
     """
 
     quantity: Any
@@ -174,7 +174,7 @@ class Surroundings(Protocol):
     """State of the searches around a point.
 
     Attributes:
-        bound: that the quantities are bounded by.
+        bound: bound of the quantities.
         centre: the class probabilities at the point.
     """
 
@@ -184,7 +184,7 @@ class Surroundings(Protocol):
     def centre(self) -> Centre: ...
 
     def followed(self, own: int) -> int:
-        """Return the class whose probability is searched to know that of `own`."""
+        """Return the class to search for the probability of `own`."""
 
     def probability(self, own: int) -> BoxBounding:
         """Return the bound of the probability of a class.
@@ -194,13 +194,13 @@ class Surroundings(Protocol):
         """
 
     def compared(self, comparison: Comparison) -> BoxBounding:
-        """Return the bound of the quantity that a comparison is about."""
+        """Return the bound of a comparison's quantity."""
 
     def searches(self, region: Region, questions: Sequence[Question], budget: Budget) -> list[Search]:
-        """Return one search for every question, with what they share."""
+        """Return one search per question. The searches share common parts."""
 
     def joint(self, region: Region, budget: Budget) -> Extremum | None:
-        """Return a proof that the point's class is the likeliest in the whole region, if one search finds it."""
+        """Return a proof that the point's class is most probable in the whole region, if one search finds it."""
 
 
 class _TwoClasses:
@@ -227,7 +227,7 @@ class _TwoClasses:
         return [partial(self._search, region, question, root) for question in questions]
 
     def joint(self, region: Region, budget: Budget) -> Extremum | None:
-        return None  # the only comparison is as good
+        return None  # the only comparison proves as much
 
     def _search(
         self, region: Region, question: Question, root: Root | None, tolerance: float, budget: Budget
@@ -244,7 +244,7 @@ class _SeveralClasses:
     def __init__(self, posterior: SeveralClasses, point: FloatArray, free: IntArray, bound: str | BoundBuilder) -> None:
         self.posterior = posterior
         self.bound: ClassBound = _builder(bound, SEVERAL_CLASS_BOUNDS)(posterior, point, free)
-        self.latent: LatentMargin | None = None  # where the trapezoidal rule takes too many nodes
+        self.latent: LatentMargin | None = None  # used if the trapezoidal rule takes too many nodes
         self.centre: Centre = self._point_classes(point[free])
 
     def followed(self, own: int) -> int:
@@ -259,7 +259,7 @@ class _SeveralClasses:
     def searches(self, region: Region, questions: Sequence[Question], budget: Budget) -> list[Search]:
         """Return searches that begin with the points that all attacks reach.
 
-        Where a comparison is to be decided, the bound of the whole region comes first: what it decides needs no attack.
+        To decide a comparison, the bound of the whole region comes first. If it decides, no attack is needed.
         """
         whole = None
         if any(question.comparison is not None for question in questions) and not budget.exhausted:
@@ -278,7 +278,7 @@ class _SeveralClasses:
         found = branch_and_bound(self.latent, region, RESOLUTION, budget, -1, batch=BATCH, decide=HALF)
         if not found.outer > HALF:
             return None
-        # of the margins no more is known than that they are positive
+        # the margins are only known to be positive
         trace = np.array([[found.boxes, found.seconds, 1.0, JUST_ABOVE]])
         return replace(found, inner=1.0, outer=JUST_ABOVE, witness=None, rounding=0.0, trace=trace)
 
@@ -322,20 +322,20 @@ class _SeveralClasses:
 
 
 class PointSearch:
-    """Searches over regions around one point: its bound and its own class are found once, for all regions and ends.
+    """Searches over regions around one point. The point's bound and class are found once, for all regions and ends.
 
     Args:
         posterior: the classifier, of two or more classes.
         centre: the point, [D].
         free: indices of the inputs that may move, [d].
-        bound: of two classes a name in `bound_names()`, or a function building the bound for (posterior, centre, free
-            inputs). Of several "rkhs_taylor", or "paper" (three classes, squared exponential).
+        bound: bound for two classes: a name in `bound_names()`, or a function that builds the bound from (posterior,
+            centre, free inputs). For several classes: "rkhs_taylor", or "paper" (three classes, squared exponential).
 
     Attributes:
-        bound: of the posterior around the point.
+        bound: bound of the posterior around the point.
         centre: the class probabilities at the point.
-        margin_proof: the search that proved the class by only the latent functions in the last `decide`, if one did.
-            The bounds of its boxes are above 0 if the class is the most probable one.
+        margin_proof: search in the last `decide` that proved the class by only the latent functions, or None. The
+            bounds of its boxes are above 0 if the class is most probable.
 
     Raises:
         UserError: for an unknown bound.
@@ -352,15 +352,15 @@ class PointSearch:
         self.margin_proof: Extremum | None = None
 
     def proves(self, found: Iterable[Extremum]) -> bool:
-        """Return whether the point's class and what searches found are proved, by cubatures whose error is."""
+        """Return whether the point's class and the searches' results are proved, with proved errors of cubatures."""
         return self.centre.proved and all(each.proved for each in found)
 
     def proves_class(self, found: Iterable[Extremum]) -> bool:
-        """Return whether the point's class and what searches of comparisons found are proved."""
+        """Return whether the point's class and the results of searches of comparisons are proved."""
         return self.centre.class_proved and all(each.proved for each in found)
 
     def followed(self, own: int | None = None) -> int:
-        """Return the class whose probability tells that of a class, by default the point's: of two the positive one."""
+        """Return the class to search for a class' probability (default: the point's class): of two the positive one."""
         return self._around.followed(self.centre.own if own is None else own)
 
     def range(self, region: Region, tolerance: float, budget: Budget, own: int | None = None) -> ClassRange:
@@ -369,8 +369,8 @@ class PointSearch:
         Args:
             region: around the point.
             tolerance: largest gap between attained and proved probability.
-            budget: for both searches. The minimum gets half of the boxes and seconds, the maximum what is left.
-            own: the class. By default the one that is followed.
+            budget: boxes and seconds for both searches. The minimum gets half of both, the maximum the remainder.
+            own: the class, by default the one that `followed` returns.
 
         Raises:
             ValueError: if tolerance is out of range, or the region is around another point.
@@ -393,19 +393,20 @@ class PointSearch:
         return search(tolerance, budget)
 
     def decide(self, region: Region, budget: Budget, latent_only: bool = False) -> tuple[Verdict, dict[int, Extremum]]:
-        """Decide only whether the whole region has the point's class. Cheaper than the range.
+        """Decide only whether the whole region has the point's class. This takes less time than the range.
 
-        One search per rival, the nearest at the point first, each ended when no box reaches the threshold. The first
-        counterexample ends all. Of many classes one search for a proof by only the latent functions comes first, in
-        half of the budget.
+        There is one search per rival. The nearest rival at the point comes first. A search ends if no box reaches the
+        threshold. The first counterexample ends all searches. With many classes, a search for a proof by only the
+        latent functions comes first. It has half of the budget.
 
         Args:
             region: around the point.
-            budget: for all searches.
-            latent_only: what the latent functions of many classes do not prove is unknown. The margins take longer.
+            budget: boxes and seconds for all searches.
+            latent_only: whether to report "unknown" if the latent functions of many classes do not prove the class. The
+                margins take longer.
 
         Returns:
-            the verdict, and what was found for every rival that was searched, in the order of classes.
+            the verdict, and the result for every searched rival, in the order of classes.
 
         Raises:
             ValueError: if the region is around another point.
@@ -441,11 +442,11 @@ class PointSearch:
         return judge(self.centre, list(extrema.values()), region), extrema
 
     def attained(self, points: FloatArray, sign: int) -> FloatArray:
-        """Return what a search of the followed class for the maximum (`sign=1`) or minimum (-1) surely attains.
+        """Return the probabilities that a search of the followed class surely attains at given points.
 
         Args:
             points: free inputs, [B, d].
-            sign: of the search.
+            sign: 1 for a search of the maximum, -1 for the minimum.
 
         Returns:
             probabilities [B].
@@ -471,7 +472,7 @@ def _surroundings(posterior: Posterior, point: FloatArray, free: IntArray, bound
 
 
 def _settled(attack: Attack) -> Attack:
-    """Return the attack, which keeps its earlier end points."""
+    """Return the attack with a memory: a start that was an earlier end point is returned as it is."""
     ends: set[bytes] = set()
 
     def run(start: FloatArray) -> FloatArray:
@@ -490,7 +491,7 @@ def _reached(region: Region, attacks: Sequence[Attack]) -> FloatArray:
 def margin_attack(
     search: PointSearch, region: Region, starts: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Search points at which other classes come near or win, by local search from several starts for every rival.
+    """Search points where other classes come close or win. Each rival has a local search from several starts.
 
     The starts are the centre and uniform points of the box, projected to the region.
 
@@ -513,9 +514,9 @@ def margin_attack(
 
 
 def plug_in_attack(posterior: SeveralClasses, region: Region, quantity: Quantity, sign: int) -> Attack:
-    """Return a local search with the softmax of the latent means in place of its expectation: exact gradients, cheap.
+    """Return a fast local search with exact gradients: it uses the softmax of the latent means, not its expectation.
 
-    What it finds is evaluated before it counts.
+    A point that it finds is evaluated before it counts.
     """
     own, rival = quantity.own, quantity.rival
 
@@ -582,7 +583,7 @@ def _builder(bound: str | BoundBuilder, named: Registry[BoundBuilder]) -> BoundB
 
 
 def point_probability(bounding: BoundingFunction, point: FloatArray) -> PointProbability:
-    """Return the class probability at one point [d] of the free inputs, by the route that also judges witnesses."""
+    """Return the class probability at one point [d] of the free inputs, computed as for witnesses."""
     low, high = bounding.evaluate(point[None])
     p_low, p_high = bounding.outward_probability(low, high)
     value = bounding.to_probability(0.5 * low + 0.5 * high)

@@ -1,7 +1,7 @@
-"""A predictive quantile as the level function sees it: q = mean + z sqrt(variance + noise).
+"""A predictive quantile for the level function: q = mean + z sqrt(variance + noise).
 
-q > T where mean - k(variance) > 0 with k(v) = T - z sqrt(v + noise), concave for z < 0 and convex for z > 0. Only
-maxima are looked for: the minimum of q is minus the maximum of the quantile -z of the negated mean.
+q > T where mean - k(variance) > 0 with k(v) = T - z sqrt(v + noise), concave for z < 0 and convex for z > 0. All
+searches are for maxima. The minimum of q is minus the maximum of the quantile -z of the negated mean.
 
 Equation: derived, level function
 Equation: derived, search with the level bound
@@ -30,10 +30,10 @@ from gpsuite.models.latent import LatentPosterior
 
 @dataclass(frozen=True)
 class QuantileScore:
-    """The quantile itself, in units of the latent function. What `Score` calls a probability is the quantile too.
+    """The quantile itself, in units of the latent function. It also replaces the probability of `Score`.
 
     Attributes:
-        z: of the standard normal: 0 for the mean.
+        z: quantile of the standard normal, 0 for the mean.
         noise: variance of the observation noise, above 0.
     """
 
@@ -101,7 +101,7 @@ class QuantileLevel:
     def derivatives(
         self, mean: FloatArray, variance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return those of the quantile: by mean, variance, mixed, variance twice."""
+        """Return the derivatives of the quantile: by mean, variance, mixed, variance twice."""
         width, flat = variance + self.score.noise, np.zeros_like(mean)
         first = 0.5 * self.score.z / np.sqrt(width)
         return flat + 1.0, first + flat, flat, -0.5 * first / width + flat
@@ -128,18 +128,18 @@ class QuantileRange:
     """The range of one predictive quantile over a region, in the units of the model's targets.
 
     Attributes:
-        level: of the quantile, in (0, 1). `MEAN` for the predictive mean.
+        level: level of the quantile, in (0, 1). `MEAN` for the predictive mean.
         centre: the quantile at the region's centre.
-        lowest_proved: no point of the region has less. Minus infinity if nothing is known.
-        lowest: surely attained. Infinity if nothing is.
-        highest: surely attained. Minus infinity if nothing is.
-        highest_proved: no point has more.
+        lowest_proved: proved lower bound over the region. Minus infinity if nothing is known.
+        lowest: smallest value surely attained. Infinity if there is none.
+        highest: largest value surely attained. Minus infinity if there is none.
+        highest_proved: proved upper bound over the region.
         lowest_point: [d] free inputs where `lowest` is attained, or None.
-        highest_point: of the highest.
-        status: "closed" if both ends are known up to the tolerance, otherwise why not.
-        boxes: bounded by both searches.
-        minimum: the search of the smallest value, in the quantile's own sign.
-        maximum: that of the largest.
+        highest_point: [d] free inputs where `highest` is attained, or None.
+        status: "closed" if both ends are known up to the tolerance, otherwise the reason.
+        boxes: number of boxes bounded by both searches.
+        minimum: search of the smallest value, in the quantile's own sign.
+        maximum: search of the largest value.
     """
 
     level: float
@@ -157,7 +157,7 @@ class QuantileRange:
 
     @property
     def largest_change(self) -> float:
-        """Proved bound on how far the quantile can be from that at the centre."""
+        """Proved bound on the distance of the quantile from its value at the centre."""
         return max(self.highest_proved - self.centre, self.centre - self.lowest_proved)
 
 
@@ -170,9 +170,9 @@ def prediction_range(
         latent: posterior of the latent function.
         noise: variance of the observation noise, above 0.
         region: a box around a point.
-        levels: of the quantiles, each in (0, 1).
+        levels: levels of the quantiles, each in (0, 1).
         tolerance: largest gap between attained and proved value, in units of the targets.
-        budget: boxes and seconds for all searches. Each has an equal share of what is left.
+        budget: boxes and seconds for all searches. Each has an equal share of the remainder.
 
     Raises:
         ValueError: for a level outside (0, 1), noise that is not above 0, or a ball for a region.
@@ -202,7 +202,7 @@ def prediction_range(
 
 
 def negated(form: PosteriorSlice) -> PosteriorSlice:
-    """Return the slice of minus the latent function. Nothing is rounded."""
+    """Return the slice of minus the latent function. Negation rounds nothing."""
     return replace(form, alpha=-form.alpha, floor=-form.ceiling, ceiling=-form.floor)
 
 

@@ -1,9 +1,9 @@
-"""Outward rounding: how far computed numbers may be from the exact ones, and how the bounds account for it.
+"""Outward rounding: bounds of the errors of computed numbers, for use in the bounds.
 
-The bounds certify the stored floats (data, weights, root). Distances are taken from the raw inputs, (X - c) / l with a
-float c, so their error is relative to the distance itself however far both lie from the origin. The slack formulas
-bound the rounding of dot products of n terms whose factors |e_m| <= 1 carry absolute errors, and were compared with
-80-bit arithmetic on the raw inputs: true errors reach a few percent of the bounds.
+The claims are about the stored floats (data, weights, root). Distances are taken from the raw inputs, (X - c) / l with
+a float c. So their error is relative to the distance itself, however far both points are from the origin. The slack
+formulas bound the rounding of dot products of n terms. The factors |e_m| <= 1 have absolute errors. A comparison with
+80-bit arithmetic on the raw inputs gave true errors of at most a few percent of the bounds.
 
 Equation: derived, rounding of the expansion
 """
@@ -17,7 +17,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 
 UNIT = 2.0**-53
-# Relative slack of sums of up to 400 terms, for a few of them far above their rounding (about 1e-15).
+# Relative slack of sums of up to 400 terms. For a few terms it is far above their rounding (about 1e-15).
 SHORT_SUM = 1e-13
 # Relative slack of incomplete gamma functions and products of exponentials.
 TAIL = 1e-10
@@ -62,12 +62,12 @@ def dot_product_unit(n_data: int, n_inputs: int, folded: FloatArray) -> FloatArr
 def spread_unit(unit: FloatArray, n_inputs: int, largest: float) -> FloatArray:
     """Return the unit for distances between scaled inputs that were each rounded at their own size, [n].
 
-    Each coordinate is off by 2 u |U|, a distance by 4 u sqrt(D) max|U|, and |kappa'| <= 0.64 for every kernel.
+    Each coordinate has an error of 2 u |U|, a distance one of 4 u sqrt(D) max|U|. |kappa'| <= 0.64 for every kernel.
 
     Args:
         unit: see `dot_product_unit`.
         n_inputs: D, inputs in a distance.
-        largest: max |U|, the true one: inputs may lie close together and far from the origin.
+        largest: max |U| before centring: inputs may be close together and far from the origin.
     """
     return unit + UNIT * 4.0 * float(np.sqrt(n_inputs)) * largest
 
@@ -90,7 +90,7 @@ def rounding_slack(unit: FloatArray, spread: FloatArray, alpha: FloatArray, root
 def outward_radius(low: FloatArray, high: FloatArray, centre: FloatArray, lengthscales: FloatArray) -> FloatArray:
     """Return half-widths in lengthscales around a float centre that cover [low, high]. Exactly zero for points.
 
-    The 8 u also make up for the rounding of a datum's distance, so that a box never seems nearer than it is.
+    The 8 u also cover the rounding of a datum's distance: a box never seems nearer than it is.
     """
     width = np.maximum(high - centre, centre - low) / lengthscales
     return np.asarray(width * (1.0 + 8.0 * UNIT))

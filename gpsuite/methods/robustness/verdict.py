@@ -1,8 +1,9 @@
 """Verdict on the class of a point: how another class could win, and the result of the searches for it.
 
-Classes are numbered. Of two, 1 is the positive and 0 the negative one. A point's class is compared with every other
-one: a comparison is a quantity (the class probability; a margin for more than two classes) and the value from which on
-the rival wins. A class is safe in a region if no comparison is lost there, unsafe if one is.
+Classes are numbered. Of two classes 1 is the positive and 0 the negative one. A point's class is compared with every
+other class. A comparison is a quantity and the value from which on the rival wins. The quantity is the class
+probability, for more than two classes a margin. A class is safe in a region if it loses no comparison there, and unsafe
+if it loses one.
 
 Equation: Blaas et al. 2020, Definition 1, Definition 2
 Equation: Blaas et al. 2020, Eq. (2), Eq. (3), Eq. (4), Definition 1, Definition 2
@@ -30,13 +31,13 @@ DIGITS = 6
 
 @dataclass(frozen=True)
 class Comparison:
-    """A class against one rival: the rival wins where a quantity lies beyond a threshold.
+    """A class against one rival: the rival wins where a quantity is beyond a threshold.
 
     Attributes:
-        own: the class that is to be kept.
-        rival: the other one.
+        own: the point's class.
+        rival: the other class.
         sign: direction in which the rival wins: 1 above the threshold, -1 below.
-        threshold: of the quantity.
+        threshold: threshold of the quantity.
         tie: whether the rival wins at the threshold itself.
     """
 
@@ -49,7 +50,7 @@ class Comparison:
     def crossed(self, value: float | FloatArray) -> Any:
         """Return whether the rival wins at a value of the quantity.
 
-        To be sure, take the end of its interval that is nearer to the class itself.
+        For a sure answer, pass the end of the value's interval that is nearer to the class itself.
         """
         if self.sign < 0:
             return value <= self.threshold if self.tie else value < self.threshold
@@ -61,7 +62,7 @@ KEEP_NEGATIVE = Comparison(own=0, rival=1, sign=1, threshold=HALF, tie=False)
 
 
 def binary_comparison(sign: int) -> Comparison:
-    """Return the comparison of two classes whose rival wins in this direction of the positive class' probability.
+    """Return the comparison of two classes. The rival wins in this direction of the positive class' probability.
 
     A probability of exactly one half is the negative class.
     """
@@ -69,11 +70,11 @@ def binary_comparison(sign: int) -> Comparison:
 
 
 class Standing(Protocol):
-    """Values at a point itself."""
+    """Values at the searched point."""
 
     @property
     def comparisons(self) -> Sequence[Comparison]:
-        """One for every rival of the point's class."""
+        """The comparisons, one for every rival of the point's class."""
 
     @property
     def undecided(self) -> str:
@@ -89,11 +90,11 @@ class Centre(Standing, Protocol):
 
     @property
     def proved(self) -> bool:
-        """Whether bounds are proved. Else a cubature states its error only."""
+        """Whether bounds are proved. Otherwise a cubature only states its error."""
 
     @property
     def class_proved(self) -> bool:
-        """Whether the point's class is proved, which may need no expectation."""
+        """Whether the point's class is proved. This may need no expectation."""
 
     def probability(self, own: int) -> tuple[float, float, float]:
         """Return the probability of a class as computed, and bounds of it."""
@@ -103,7 +104,7 @@ class Centre(Standing, Protocol):
 
 
 def complement(low: float, high: float) -> tuple[float, float]:
-    """Return the range of the other class' probability, outwards by what the difference rounds."""
+    """Return the range of the other class' probability, moved outwards by the rounding of the difference."""
     return max(float(np.nextafter(1.0 - high, -1.0)), 0.0), min(float(np.nextafter(1.0 - low, 2.0)), 1.0)
 
 
@@ -111,7 +112,7 @@ def complement(low: float, high: float) -> tuple[float, float]:
 class PointProbability:
     """The positive class' probability at one point: `low` <= p <= `high` surely. `value` is the computed one.
 
-    By the link's symmetry p > 1/2 is the sign of the latent mean: a mean that is zero exactly (all weights zero) or
+    By the link's symmetry p > 1/2 means a positive latent mean. A mean that is exactly zero (all weights zero) or
     surely not positive proves the negative class.
     """
 
@@ -121,7 +122,7 @@ class PointProbability:
 
     @property
     def comparison(self) -> Comparison:
-        """That of the point's class against the other."""
+        """The comparison of the point's class with the other class."""
         return KEEP_POSITIVE if self.value > HALF else KEEP_NEGATIVE
 
     @property
@@ -131,14 +132,13 @@ class PointProbability:
 
     @property
     def proved(self) -> bool:
-        """They are: no cubature is needed."""
+        """True: no cubature is needed."""
         return True
 
     class_proved = proved
 
     @property
     def comparisons(self) -> tuple[Comparison]:
-        """The only one."""
         return (self.comparison,)
 
     @property
@@ -158,21 +158,21 @@ class PointProbability:
         return 1.0 - self.value, *complement(self.low, self.high)
 
     def comparison_of(self, own: int) -> Comparison | None:
-        """Return the only comparison for the positive class, whose probability it is about."""
+        """Return the only comparison for the positive class, otherwise None."""
         return self.comparison if own == POSITIVE_CLASS else None
 
 
 @dataclass(frozen=True)
 class PointClasses:
-    """The class probabilities at a point, and which class it has: the largest, the first of equals.
+    """The class probabilities at a point and its class: the one with the largest probability, the first of equals.
 
     Attributes:
-        values: computed, [C].
+        values: computed probabilities, [C].
         low: lower bounds, [C].
         high: upper bounds, [C].
         proved: whether these are bounds.
         margins: lower bounds of (1 + p_own - p_j) / 2 for every class j, [C].
-        class_proved: whether these are bounds as far as they are above 1/2.
+        class_proved: whether margins above 1/2 are bounds.
     """
 
     values: FloatArray
@@ -189,7 +189,7 @@ class PointClasses:
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """The class against every other one. A tie goes to the first class."""
+        """The comparisons of the class with every other one. A tie goes to the first class."""
         return tuple(
             Comparison(self.own, rival, -1, HALF, tie=rival < self.own)
             for rival in range(len(self.values))
@@ -222,7 +222,7 @@ class Verdict:
 
     Attributes:
         status: "safe" (proved), "unsafe" (with the counterexample) or "unknown".
-        reason: why, in words.
+        reason: reason of the status, in words.
         counterexample: [D] a point of the region in another class, or None.
     """
 
@@ -232,13 +232,13 @@ class Verdict:
 
 
 def judge(centre: Standing, extrema: Sequence[Extremum], region: Region) -> Verdict:
-    """Judge by the searches towards the rivals of the centre's class.
+    """Return the verdict from the searches towards the rivals of the centre's class.
 
-    What intervals do not decide is unknown: a verdict never depends on how a tie is rounded.
+    If the intervals do not decide, the verdict is "unknown". It never depends on how a tie is rounded.
 
     Args:
-        centre: what is known of the region's centre.
-        extrema: of the quantity of every comparison in its direction.
+        centre: state at the region's centre.
+        extrema: search of every comparison's quantity in its direction.
         region: the region that was searched.
 
     Raises:
@@ -257,7 +257,7 @@ def judge(centre: Standing, extrema: Sequence[Extremum], region: Region) -> Verd
 
 
 def _of_comparison(comparison: Comparison, extremum: Extremum, region: Region) -> Verdict:
-    """Judge one comparison. Its sentence claims no more than was attained and no less than was proved."""
+    """Return the verdict of one comparison. Its sentence states attained value and proved bound, rounded safely."""
     attained = rounded(extremum.inner, DIGITS, -extremum.sign)
     proved = rounded(extremum.outer, DIGITS, extremum.sign)
     if not comparison.crossed(extremum.outer):
@@ -276,11 +276,11 @@ class ClassRange:
     """The range of the probability of a class over a region.
 
     Attributes:
-        own: the class. Of two the positive one.
-        centre: what is known of the region's centre.
-        minimum: the search below.
-        maximum: the search above.
-        verdict: on the centre's class, which the range of one class decides between two classes only.
+        own: the class. Of two classes the positive one.
+        centre: state at the region's centre.
+        minimum: search of the smallest probability.
+        maximum: search of the largest probability.
+        verdict: verdict on the centre's class. The range of one class decides it only between two classes.
 
     Equation: Blaas et al. 2020, Eq. (2), Definition 1
     """
@@ -313,7 +313,7 @@ class ClassRange:
 
     @property
     def status(self) -> str:
-        """The searches' status: closed if both are, otherwise that of one that is not closed."""
+        """The searches' status: "closed" if both are closed, otherwise the status of an open one."""
         return next((each.status for each in (self.minimum, self.maximum) if each.status != "closed"), "closed")
 
     @property
@@ -330,22 +330,22 @@ class ClassRange:
         return attained, max(self.maximum.outer - low, high - self.minimum.outer)
 
     def side(self, sign: int) -> Extremum:
-        """The maximum (1) or the minimum (-1)."""
+        """Return the maximum (sign 1) or the minimum (sign -1)."""
         return self.minimum if sign < 0 else self.maximum
 
     def with_side(self, extremum: Extremum) -> ClassRange:
-        """Return the range with another minimum or maximum. The verdict stays."""
+        """Return the range with another minimum or maximum. The verdict does not change."""
         if extremum.sign < 0:
             return replace(self, minimum=extremum)
         return replace(self, maximum=extremum)
 
     def informed(self, lowest: float, highest: float, region: Region) -> ClassRange:
-        """Return the range with further knowledge if a budget ended its searches: bounds, and the centre itself.
+        """Return the range, improved by bounds and the centre's probability if a budget ended its searches.
 
         Args:
-            lowest: no probability of the region is below it.
-            highest: none is above it.
-            region: that of the range.
+            lowest: lower bound of the probability over the region.
+            highest: upper bound of the probability over the region.
+            region: region of the range.
         """
         _, low, high = self.centre.probability(self.own)
         minimum, maximum = self.minimum.informed(lowest, high), self.maximum.informed(highest, low)
@@ -355,7 +355,7 @@ class ClassRange:
 
 
 def class_range(own: int, centre: Centre, minimum: Extremum, maximum: Extremum, region: Region) -> ClassRange:
-    """Return the range of a class with what it says of the centre's class."""
+    """Return the range of a class with its verdict on the centre's class."""
     comparison = centre.comparison_of(own)
     verdict = Verdict("unknown", "the range of one class does not decide between several")
     if comparison is not None:

@@ -30,10 +30,10 @@ from gpsuite.models.random_elements.elements import checked_inputs, fit_prior
 from gpsuite.models.random_elements.likelihoods import ClassLikelihood, ClassPrediction, GaussianNoise, normal_points
 from gpsuite.models.regression.inducing import different_rows, limited_inducing
 
-WEIGHT_PRECISION = 1.0  # of the normal prior of every weight
-START_DEVIATION = 0.02  # of the mean field's weights
+WEIGHT_PRECISION = 1.0  # precision of the normal prior of every weight
+START_DEVIATION = 0.02  # initial standard deviation of the mean field's weights
 _ROWS = 2000
-# Prior precisions of the weights among which validation rows choose.
+# Prior precisions of the weights. Validation rows choose one.
 PRECISIONS = tuple(10.0**power for power in np.arange(-2.0, 4.5, 0.5))
 _LAPLACE_ROWS = 500
 _SPARSE_ROWS = 1000
@@ -45,7 +45,7 @@ class SoftmaxNetwork:
 
     Attributes:
         n_data: N, all training rows.
-        dropout: probability with which a hidden unit is left out in training.
+        dropout: probability that a hidden unit is left out in training.
     """
 
     network: Network
@@ -66,7 +66,7 @@ class SoftmaxNetwork:
         return _outputs(self.network, self.variables, X)
 
     def predict(self, X: FloatArray) -> ClassPrediction:
-        """Return softmax probabilities. All their uncertainty counts as the data's."""
+        """Return softmax probabilities. All their uncertainty counts as data uncertainty."""
         return from_members([softmax(self.logits(X), axis=1)])
 
     def predict_with_dropout(self, X: FloatArray, draws: int, seed: int) -> ClassPrediction:
@@ -80,10 +80,11 @@ class SoftmaxNetwork:
 class MeanFieldNetwork:
     """Independent normal distributions over a softmax network's weights (Blundell et al. 2015).
 
-    The prior of a weight has mean 0 and variance 2 / fan-in, of a bias variance 1: as networks are started.
+    The prior of a weight has mean 0 and variance 2 / fan-in. A bias has variance 1. Networks are initialised in the
+    same way.
 
     Attributes:
-        scales: their deviations before softplus.
+        scales: standard deviations of the weights before softplus.
     """
 
     network: Network
@@ -118,7 +119,7 @@ class MeanFieldNetwork:
         return [tfp.distributions.Normal(dtype(0.0), deviation) for deviation in deviations]
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
-        """Return the mean negative log probability of 10 fixed draws, in nats. NaN if there is none."""
+        """Return the mean negative log probability of 10 fixed draws, in nats. NaN if there is no value."""
         p = self.predict(X, 10, 0).probabilities
         return negative_log_likelihood(p, y) if np.isfinite(p).all() else math.nan
 
@@ -132,7 +133,7 @@ class MeanFieldNetwork:
 def build_network(
     spec: NetworkSpec, inputs: int, n_classes: int, n_data: int, rng: np.random.Generator, dropout: float = 0.0
 ) -> SoftmaxNetwork:
-    """Build an untrained softmax network.
+    """Return an untrained softmax network.
 
     Raises:
         ValueError: if the inputs do not fit the spec's image, or dropout is not in [0, 1).
@@ -146,7 +147,7 @@ def build_network(
 def build_mean_field(
     spec: NetworkSpec, inputs: int, n_classes: int, n_data: int, rng: np.random.Generator
 ) -> MeanFieldNetwork:
-    """Build an untrained mean field around a network's usual start.
+    """Return an untrained mean field around a network's usual initial values.
 
     Raises:
         ValueError: if the inputs do not fit the spec's image.
@@ -160,7 +161,7 @@ def build_mean_field(
 
 
 def from_members(members: Iterable[FloatArray]) -> ClassPrediction:
-    """Return the mean of members' probabilities [N, C] and their mean entropy. Members may be a generator.
+    """Return the mean of members' probabilities [N, C] and their mean entropy. `members` may be a generator.
 
     Raises:
         ValueError: if there is no member.
@@ -194,13 +195,13 @@ def _outputs(
 # Laplace approximation over the last layer of a trained softmax network (Kristiadi et al. 2020).
 @dataclass(frozen=True, eq=False)
 class LastLayerLaplace:
-    """Normal distribution of the last layer's weights around the trained ones. Features stay as they are.
+    """Normal distribution of the last layer's weights around the trained ones. Features do not change.
 
-    Covariance (H + tau I)^-1, H = sum_n (diag p - p p') (x) phi phi' the Gauss-Newton matrix with phi the features and
-    a 1, written by its eigenvectors.
+    The covariance is (H + tau I)^-1, stored by its eigenvectors. H = sum_n (diag p - p p') (x) phi phi' is the
+    Gauss-Newton matrix. phi are the features and a 1.
 
     Attributes:
-        eigenvalues: of H [C (F + 1)].
+        eigenvalues: eigenvalues of H [C (F + 1)].
         vectors: eigenvectors, rows ordered by class, then feature [C, F + 1, C (F + 1)].
         precision: tau.
     """
@@ -216,7 +217,7 @@ class LastLayerLaplace:
         X = checked_inputs(X, self.model.network.inputs)
         for at in range(0, len(X), _LAPLACE_ROWS):
             mean, covariance = self.logit_moments(X[at : at + _LAPLACE_ROWS])
-            # rounding can leave a covariance without a factor. The jitter is 1e-5 of a logit
+            # rounding can make a covariance indefinite. The jitter is 1e-5 of a logit
             jitter = 1e-10 * np.eye(mean.shape[1])
             lower = np.linalg.cholesky(covariance + jitter)
             draws = mean + np.einsum("ncd,sd->snc", lower, normal_points(mean.shape[1])[:256])
@@ -237,7 +238,7 @@ class LastLayerLaplace:
 def last_layer_laplace(
     model: SoftmaxNetwork, X: FloatArray, X_validation: FloatArray, y_validation: IntArray
 ) -> LastLayerLaplace:
-    """Build the approximation from training inputs. The precision with the best validation likelihood is taken."""
+    """Return the approximation from training inputs, with the precision of the best validation likelihood."""
     classes = model.network.outputs
     size = model.network.shapes[-2][0] + 1
     H = np.zeros((classes, size, classes, size))
@@ -268,14 +269,13 @@ def _features(model: SoftmaxNetwork, X: Any) -> FloatArray:
     return np.concatenate([phi, np.ones((len(phi), 1))], axis=1)
 
 
-# GPflow's sparse variational GP (Hensman et al. 2015) as a classifier and a regression of the same training
-# loop.
+# GPflow's sparse variational GP (Hensman et al. 2015) as a classifier and a regression of the same training loop.
 @dataclass(frozen=True, eq=False)
 class SparseVariationalGP:
-    """GPflow's SVGP under one of our likelihoods: kernel, inducing inputs and q(u) are trained.
+    """GPflow's SVGP with a likelihood of this package. Kernel, inducing inputs and q(u) are trained.
 
     Attributes:
-        model: of GPflow. The likelihood in the model is not used.
+        model: GPflow's model. Its likelihood is not used.
     """
 
     model: gpflow.models.SVGP
@@ -302,7 +302,7 @@ class SparseVariationalGP:
 
     @cached_property
     def _predict(self) -> Any:
-        """Latent moments, compiled: each epoch needs those of the validation rows."""
+        """Latent moments, compiled: each epoch needs the validation rows' moments."""
         rows = tf.TensorSpec([None, self.model.inducing_variable.Z.shape[1]], tf.float64)
         return tf.function(self.model.predict_f, input_signature=[rows], autograph=False)
 
@@ -360,10 +360,10 @@ def build_sparse_gp(
     rng: np.random.Generator,
     seconds: float | None = None,
 ) -> SparseVariationalGP:
-    """Build an untrained sparse GP. Kernel and inducing inputs start as in Gaussian Wasserstein inference.
+    """Return an untrained sparse GP. Kernel and inducing inputs start as in Gaussian Wasserstein inference.
 
     Args:
-        likelihood: of the targets. None: Gaussian noise as that regression finds it.
+        likelihood: likelihood of the targets. None: Gaussian noise, initialised as in that inference's regression.
         seconds: limit of the choice of the prior and of the inducing inputs.
     """
     budget = Budget(seconds, prior_evaluations)

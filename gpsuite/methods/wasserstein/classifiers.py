@@ -1,4 +1,4 @@
-"""Every classifier of the family behind one function: rows and options in, predictions out.
+"""All classifiers of the family with one interface: a function of rows and options that returns predictions.
 
 Equation: none, exports methods that state their own
 """
@@ -57,9 +57,10 @@ class FittedClassifier:
 
     Attributes:
         predict: class probabilities and data uncertainty of inputs [N, D].
-        chosen: what validation rows chose: temperature, precision.
+        chosen: values that validation rows chose: temperature, precision.
         members: models of an ensemble.
-        errors: inputs [N, D], labels [N] -> differences between its numbers and formulas, by name.
+        errors: function of inputs [N, D] and labels [N]. It returns differences between computed numbers and formulas,
+            by name.
     """
 
     predict: Callable[[FloatArray], ClassPrediction]
@@ -72,7 +73,7 @@ class FittedClassifier:
 
 @dataclass(frozen=True, eq=False)
 class ClassifierFit:
-    """One fit: data, options, seed, budget and where states are kept.
+    """One fit: data, options, seed, budget and the store of states.
 
     Raises:
         ValueError: if a label is not a class, or a class has no training row.
@@ -96,7 +97,7 @@ class ClassifierFit:
         return stream(self.seed, *axes)
 
     def trained(self, model: Trainable, part: str = "model", kept: str = "") -> TrainingReport:
-        """Train a part of the fit. Its state is kept under the part's name, or as `kept`."""
+        """Train a part of the fit. Its state is stored under the part's name, or as `kept`."""
         kept = kept or part
         return train(
             model,
@@ -111,13 +112,13 @@ class ClassifierFit:
 
 @CLASSIFIERS.register("gwi")
 def _gwi(fit: ClassifierFit) -> FittedClassifier:
-    """GWI with a network's mean and the robust-max likelihood (Wild et al. 2022)."""
+    """Return GWI with a network's mean and the robust-max likelihood (Wild et al. 2022)."""
     return _robust_gwi(fit)
 
 
 @CLASSIFIERS.register("gwi_kernel")
 def _gwi_kernel(fit: ClassifierFit) -> FittedClassifier:
-    """GWI with a mean in the prior kernel's basis."""
+    """Return GWI with a mean in the prior kernel's basis."""
     return _robust_gwi(fit, mean="kernel")
 
 
@@ -129,13 +130,13 @@ def _gwi_softmax(fit: ClassifierFit) -> FittedClassifier:
 
 @CLASSIFIERS.register("gwi_nngp")
 def _gwi_nngp(fit: ClassifierFit) -> FittedClassifier:
-    """GWI around the prior of an infinitely wide ReLU network."""
+    """Return GWI around the prior of an infinitely wide ReLU network."""
     return _robust_gwi(fit, prior="nngp_relu")
 
 
 @CLASSIFIERS.register("gwi_bernoulli")
 def _gwi_bernoulli(fit: ClassifierFit) -> FittedClassifier:
-    """GWI for two classes: one latent function, a kernel basis mean, probit link. Its posterior can be certified."""
+    """Return GWI for two classes: one latent function, a kernel basis mean, probit link. It can be certified."""
     return _gwi_with(fit, _two_classes(fit), mean="kernel", prior_mean=0.0)
 
 
@@ -157,7 +158,7 @@ def _map(fit: ClassifierFit) -> FittedClassifier:
 
 @CLASSIFIERS.register("temperature")
 def _temperature(fit: ClassifierFit) -> FittedClassifier:
-    """The same network, its logits divided by a temperature chosen on validation rows (Guo et al. 2017)."""
+    """Return the network with logits divided by a temperature chosen on validation rows (Guo et al. 2017)."""
     model, report = _network(fit)
     T = temperature(model.logits(fit.rows.X_validation), fit.rows.y_validation)
     return FittedClassifier(lambda X: from_members([tempered(model.logits(X), T)]), report, model, {"temperature": T})
@@ -165,7 +166,7 @@ def _temperature(fit: ClassifierFit) -> FittedClassifier:
 
 @CLASSIFIERS.register("mc_dropout")
 def _mc_dropout(fit: ClassifierFit) -> FittedClassifier:
-    """Network trained and used with dropout (Gal & Ghahramani 2016)."""
+    """Return a network trained and used with dropout (Gal & Ghahramani 2016)."""
     model, report = _network(fit, dropout=fit.options.dropout)
     seed = derived_seed(fit.seed, "dropout")
     return FittedClassifier(lambda X: model.predict_with_dropout(X, fit.options.draws, seed), report, model)
@@ -173,7 +174,7 @@ def _mc_dropout(fit: ClassifierFit) -> FittedClassifier:
 
 @CLASSIFIERS.register("ensemble")
 def _ensemble(fit: ClassifierFit) -> FittedClassifier:
-    """Networks that differ by their seeds (Lakshminarayanan et al. 2017)."""
+    """Return an ensemble of networks with different seeds (Lakshminarayanan et al. 2017)."""
     fits = [_network(fit, f"member-{member}") for member in range(fit.options.members)]
     models, reports = [model for model, _ in fits], [report for _, report in fits]
     worst = min(reports, key=lambda report: ("diverged", "budget", "done").index(report.status))
@@ -184,7 +185,7 @@ def _ensemble(fit: ClassifierFit) -> FittedClassifier:
 
 @CLASSIFIERS.register("mean_field")
 def _mean_field(fit: ClassifierFit) -> FittedClassifier:
-    """Network with independent normal weights (Blundell et al. 2015)."""
+    """Return a network with independent normal weights (Blundell et al. 2015)."""
     rows = fit.rows
     model = build_mean_field(fit.options.network, rows.X.shape[1], fit.n_classes, len(rows.X), fit.rng("start"))
     report = fit.trained(model)
@@ -194,7 +195,7 @@ def _mean_field(fit: ClassifierFit) -> FittedClassifier:
 
 @CLASSIFIERS.register("laplace")
 def _laplace(fit: ClassifierFit) -> FittedClassifier:
-    """Laplace approximation over the last layer of the network."""
+    """Return the Laplace approximation over the last layer of the network."""
     model, report = _network(fit)
     rows = fit.rows
     laplace = last_layer_laplace(model, rows.X, rows.X_validation, rows.y_validation)
@@ -210,7 +211,7 @@ def _robust_gwi(fit: ClassifierFit, **changes: Any) -> FittedClassifier:
 def _with_temperatures(
     fit: ClassifierFit, found: FittedClassifier, likelihood: RobustMax | Softmax
 ) -> FittedClassifier:
-    """Return the classifier with the temperatures of the validation rows, where the options request them."""
+    """Return the classifier with temperatures fitted on the validation rows, if the options request them."""
     if not fit.options.tempered or found.report.status == "diverged":
         return found
     element = found.model.element
@@ -226,7 +227,7 @@ def _with_temperatures(
 
 
 def robust_max_errors(model: GWIClassifier, epsilon: float, X: FloatArray, y: IntArray) -> dict[str, float]:
-    """Return how far training's and prediction's numbers are from the notes' formulas, for GWI with robust max."""
+    """Return differences of training's and prediction's numbers from the notes' formulas, for GWI with robust max."""
     mean, variance = model.element.predict(X)
     S = robust_max.largest_probabilities(mean, variance)
     wrong = epsilon / (S.shape[1] - 1)

@@ -1,9 +1,10 @@
-"""Squared 2-Wasserstein distance of two Gaussian measures on L2(rho), rho estimated by the data.
+"""Squared 2-Wasserstein distance of two Gaussian measures on L2(rho), with rho estimated by the data.
 
 W2^2 = |m_P - m_Q|^2 + tr C_P + tr C_Q - 2 tr (C_P^1/2 C_Q C_P^1/2)^1/2 (Sec. 2.1.2 of the notes on Wild et al. 2022).
-With rho the empirical measure of points X_S this is exact linear algebra on their matrices K and R divided by N_S, and
-the last trace is the nuclear norm |sqrt(R) sqrt(K)|_*. The paper's estimate takes the eigenvalues of
-r(X_S, X) k(X, X_S) instead, which for X_S smaller than X is biased towards large distances. No TensorFlow.
+Let rho be the empirical measure of points X_S. Then this is exact linear algebra on their matrices K and R divided by
+N_S. The last trace is the nuclear norm |sqrt(R) sqrt(K)|_*. The paper's estimate takes the eigenvalues of r(X_S, X)
+k(X, X_S) instead. If X_S is smaller than X, that is biased towards large distances. This module does not import
+TensorFlow.
 
 Equation: Wild et al. 2022, Notes Sec. 2.1.2
 """
@@ -17,7 +18,7 @@ from scipy.linalg.lapack import dpstrf
 
 from gpsuite.arrays import FloatArray
 
-# Eigenvalues below this share of the largest count as this share in the slope of a square root.
+# In the slope of a square root, eigenvalues below this share of the largest one count as this share.
 RELATIVE_FLOOR = 1e-12
 
 
@@ -53,7 +54,7 @@ def wasserstein_by_eigenvalues(
 ) -> WassersteinTerms:
     """Return the paper's estimate from means and diagonals [N], r(X_S, X) [N_S, N] and k(X, X_S) [N, N_S].
 
-    Rounding can make eigenvalues of the product negative or complex: real parts count, negative ones as 0.
+    Rounding can make eigenvalues of the product negative or complex. Their real parts are taken, negative ones as 0.
 
     Raises:
         ValueError: if shapes disagree or a value is not finite.
@@ -68,7 +69,7 @@ def wasserstein_by_eigenvalues(
 
 
 def wasserstein_on_points(prior_mean: FloatArray, mean: FloatArray, K: FloatArray, R: FloatArray) -> WassersteinTerms:
-    """Return W2^2 exactly for rho the empirical measure of N points: means [N], kernel matrices K and R [N, N].
+    """Return the exact W2^2 for rho the empirical measure of N points: means [N], kernel matrices K and R [N, N].
 
     Raises:
         ValueError: if shapes disagree or a value is not finite.
@@ -76,18 +77,19 @@ def wasserstein_on_points(prior_mean: FloatArray, mean: FloatArray, K: FloatArra
     count = len(prior_mean)
     if np.shape(mean) != (count,) or K.shape != (count, count) or R.shape != K.shape:
         raise ValueError(f"expected m_Q [{count}], K and R [{count}, {count}]")
-    # not by `root_trace`: roots of the eigenvalues of a product of singular matrices keep half of the digits
+    # not by `root_trace`: roots of eigenvalues of a product of singular matrices keep only half of the digits
     cross = 2.0 * float(np.linalg.svd(_root(_finite(R)) @ _root(_finite(K)), compute_uv=False).sum()) / count
     return _terms(prior_mean, mean, np.diagonal(K), np.diagonal(R), cross)
 
 
 def root_trace(K: FloatArray, R: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return tr (K^1/2 R_j K^1/2)^1/2 = |sqrt(R_j) sqrt(K)|_* [J] and its slopes in R [J, S, S], to train by. K [S, S].
+    """Return tr (K^1/2 R_j K^1/2)^1/2 = |sqrt(R_j) sqrt(K)|_* [J] and its slopes in R [J, S, S]. K is [S, S].
 
-    With K = F F' it is tr P^1/2 for P = F' R F, which has the same eigenvalues but for zeros. An eigenvalue 0 adds the
-    root of its rounding, 1e-8 of the largest.
+    With K = F F' it is tr P^1/2 for P = F' R F, which has the same non-zero eigenvalues. An eigenvalue 0 adds the root
+    of its rounding, 1e-8 of the largest.
 
-    The slope is 1/2 F P^-1/2 F', symmetric. Eigenvalues near 0 are floored in it, since the square root has none there.
+    Training uses the slope 1/2 F P^-1/2 F', which is symmetric. Eigenvalues near 0 are floored in it, since the square
+    root has no slope at 0.
     """
     factor = _pivoted_cholesky(K)
     eigenvalues, vectors = np.linalg.eigh(_symmetric(factor.T @ R @ factor))

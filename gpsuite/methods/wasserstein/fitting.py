@@ -1,4 +1,4 @@
-"""Names of the family's classifiers and regressions, without what they are made of. No TensorFlow.
+"""Classifiers and regressions of the family by name: options, rows and fits. TensorFlow is imported only to train.
 
 Equation: none, names
 """
@@ -37,8 +37,8 @@ class TrainingOptions:
     """Options of a training.
 
     Attributes:
-        batches: rows of a step that are tried. The last batch of an epoch may be smaller.
-        patience: epochs without a better validation score after which it ends.
+        batches: numbers of rows per step to try. The last batch of an epoch may be smaller.
+        patience: number of epochs without a better validation score after which training ends.
         trial_epochs: number of epochs after which only the pair of batch and rate with the best validation score
             continues, if there are several pairs.
 
@@ -98,13 +98,14 @@ class GWIOptions:
 
 @dataclass(frozen=True)
 class ClassifierOptions:
-    """Settings that the classifiers share. Each uses those that concern it.
+    """Settings of all classifiers. Each uses the settings that concern it.
 
     Attributes:
         prior: kernel of the GPs' prior, a name in `random_elements.elements.PRIORS`.
         prior_mean: prior mean of the latent functions.
         inducing: M as a multiple of sqrt(N).
-        inducing_tried: multiples that GWI tries instead. Each is trained, the one with the best validation score kept.
+        inducing_tried: multiples that GWI tries instead. Each is trained. The one with the best validation score is
+            kept.
         tempered: whether GWI fits a temperature per class on the validation rows (`temperatures`).
 
     Raises:
@@ -138,7 +139,7 @@ class TrainingRows:
     """Training and validation rows.
 
     Attributes:
-        y: targets [N]: integers 0, ..., C - 1 or numbers.
+        y: targets [N], integers 0, ..., C - 1 or numbers.
 
     Raises:
         ValueError: if shapes do not fit, a part has no rows, or a value is not finite.
@@ -158,21 +159,21 @@ class TrainingRows:
 
 
 class FewDifferentRowsError(ValueError):
-    """The rows are too often the same: none is left to train on."""
+    """Raised if all rows are copies of validation rows: none is left to train on."""
 
 
 def split_rows(
     X: FloatArray, y: npt.NDArray[Any], share: float, rng: np.random.Generator, groups: IntArray | None = None
 ) -> TrainingRows:
-    """Return a random split with about `share` of the rows for validation, at least one of both.
+    """Return a random split with about `share` of the rows for validation, at least one row in each part.
 
     Args:
-        groups: equal for rows that are copies of each other [N], or None. Copies of a validation row are not trained
-            on: what is chosen by validation would be what remembers best.
+        groups: numbers [N] that are equal for copies of the same row, or None. Copies of a validation row are left out
+            of training: otherwise validation would prefer models that memorise.
 
     Raises:
         TypeError: if `rng` is a seed.
-        ValueError: if there are fewer than 2 rows, as many of each are not given, or the share is not in (0, 1).
+        ValueError: if there are fewer than 2 rows, the numbers of rows differ, or the share is not in (0, 1).
         FewDifferentRowsError: if all other rows are copies of validation rows.
     """
     X, y = np.asarray(X), np.asarray(y)
@@ -202,7 +203,7 @@ def fit_classifier(
     seed: int = 0,
     budget: Budget | None = None,
 ) -> FittedClassifier:
-    """Train a classifier and choose on the validation rows what is to be chosen.
+    """Train a classifier and make its choices on the validation rows.
 
     Args:
         name: one of `GP_CLASSIFIER_NAMES` and `NETWORK_CLASSIFIER_NAMES`.

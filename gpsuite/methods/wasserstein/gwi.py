@@ -1,8 +1,7 @@
 """The objective of Gaussian Wasserstein inference: -(N / N_B) sum_batch E_Q log p + sum_j W2^2(P_j, Q_j).
 
-The notes lack the sum over the data. W2^2 is estimated on the batch:
-its mean term over all rows, its covariance terms exactly on the empirical measure of the first `chosen` rows, so that
-equal kernels have distance 0 for any rows.
+The notes lack the sum over the data. W2^2 is estimated on the batch. Its mean term is over all rows. Its covariance
+terms are exact on the empirical measure of the first `chosen` rows. So equal kernels have distance 0 for any rows.
 
 Equation: Wild et al. 2022, Notes Sec. 2.1
 Equation: Wild et al. 2022, Notes Sec. 2
@@ -50,7 +49,7 @@ class WassersteinObjective:
     """Loss of a minibatch.
 
     Attributes:
-        chosen: |X_S|. A batch of fewer rows takes them all.
+        chosen: |X_S|. A smaller batch uses all its rows.
     """
 
     element: GaussianElement
@@ -59,9 +58,9 @@ class WassersteinObjective:
     chosen: int = CHOSEN
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
-        """Return the objective's estimate by a batch [N_B, D], [N_B], in nats plus squared units of the functions."""
+        """Return the objective, estimated by a batch [N_B, D], [N_B], in nats plus squared units of the functions."""
         mean, variance, R = self.element.moments(X, self.chosen)
-        # the likelihood is a sum over all rows, the distance a mean over points: only the sum is scaled
+        # the likelihood is a sum over all rows and is scaled. The distance is a mean over points and is not
         scale = self.n_data / tf.cast(tf.shape(X)[0], tf.float64)
         fit = scale * tf.reduce_sum(self.expected_log(mean, variance, y, seed))
         return tf.reduce_sum(squared_wasserstein(self.element, X, mean, R)) - fit
@@ -69,14 +68,14 @@ class WassersteinObjective:
 
 @dataclass(frozen=True, eq=False)
 class GaussianObjective:
-    """The same loss for Gaussian noise and a sparse kernel, whose cost per row of a batch is that of the mean.
+    """The same loss for Gaussian noise and a sparse kernel. A row of a batch needs only the computation of its mean.
 
-    E_Q log p(y | F) is linear in r(x, x): its mean over all rows represents that of each row of a batch. The sum over
-    an epoch's batches is the same, and the slopes vary less from batch to batch.
+    E_Q log p(y | F) is linear in r(x, x). So the mean of r(x, x) over all rows replaces that of each row of a batch.
+    The sum over an epoch's batches is the same. The slopes vary less from batch to batch.
 
     Attributes:
         mean_variance: mean of r(x, x) over all rows of training [1].
-        chosen: as in `WassersteinObjective`.
+        chosen: |X_S|, as in `WassersteinObjective`.
     """
 
     element: GaussianElement
@@ -86,7 +85,7 @@ class GaussianObjective:
     chosen: int = CHOSEN
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
-        """Return the objective's estimate by a batch [N_B, D] or [N_B, D + M], [N_B]. As `WassersteinObjective`."""
+        """Return the objective, estimated by a batch [N_B, D] or [N_B, D + M], [N_B]. See `WassersteinObjective`."""
         X, features = self.element.split(X)
         mean = self.element.mean(X, features)
         _, R = self.element.kernel.evaluate(X[: self.chosen], features[:, : self.chosen], self.chosen)
@@ -98,7 +97,7 @@ def squared_wasserstein(element: GaussianElement, X: Any, mean: Any, R: Any) -> 
     """Return W2^2(P_j, Q_j) [C] of a batch.
 
     Args:
-        R: r over the first S of them [C, S, S].
+        R: r over the first S rows [C, S, S].
     """
     count = tf.cast(tf.shape(R)[1], tf.float64)
     K = element.prior_kernel(X[: tf.shape(R)[1]])
@@ -109,7 +108,7 @@ def squared_wasserstein(element: GaussianElement, X: Any, mean: Any, R: Any) -> 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
 def root_traces(K: Any, R: Any) -> tuple[Any, Any]:
     """Return `distance.root_trace` [C] as a tensor with its slopes in R. K [S, S] counts as fixed."""
-    # slopes in closed form: through eigh TensorFlow would divide by gaps between eigenvalues, which may be 0
+    # slopes are in closed form: TensorFlow's gradient of eigh divides by gaps between eigenvalues, which may be 0
     values, slopes = tf.numpy_function(root_trace, (K, R), (tf.float64, tf.float64))
     values.set_shape([R.shape[0]])
     slopes.set_shape(R.shape)
@@ -122,7 +121,7 @@ def root_traces(K: Any, R: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, eq=False)
 class GWIClassifier:
-    """A classifier in training or trained: `training.Trainable`, and predictions."""
+    """A classifier, before and after training: a `training.Trainable` with predictions."""
 
     element: GaussianElement
     likelihood: ClassLikelihood
@@ -153,7 +152,7 @@ class GWIClassifier:
 
 @dataclass(frozen=True, eq=False)
 class GWIRegressor:
-    """A regression in training or trained. Fields as `GWIClassifier`."""
+    """A regression, before and after training. Fields are as in `GWIClassifier`."""
 
     element: GaussianElement
     likelihood: GaussianNoise
@@ -164,7 +163,7 @@ class GWIRegressor:
         return [*self.element.variables, *self.likelihood.variables]
 
     def prepared(self, rows: TrainingRows) -> TrainingRows:
-        """Return the rows with their features, which every step would compute again."""
+        """Return the rows with their features. Otherwise every step would compute these again."""
         X, X_validation = (self.element.with_features(X) for X in (rows.X, rows.X_validation))
         return replace(rows, X=X, X_validation=X_validation)
 
@@ -200,9 +199,9 @@ def build_gwi_classifier(
     rng: np.random.Generator,
     seconds: float | None = None,
 ) -> GWIClassifier:
-    """Build a classifier ready for training: prior fitted, variational kernel at the sparse posterior of the labels.
+    """Return a classifier ready for training: prior fitted, variational kernel at the sparse posterior of the labels.
 
-    The prior's targets are the labels 0, ..., C - 1 as indicators (+-1 for one latent function), less its mean.
+    The prior's targets are indicators of the labels 0, ..., C - 1 (+-1 for one latent function), less the prior's mean.
     `seconds` limit the choice of the prior and of the inducing inputs.
 
     Raises:
@@ -218,7 +217,7 @@ def build_gwi_classifier(
 def build_gwi_regressor(
     X: FloatArray, y: FloatArray, options: GWIOptions, rng: np.random.Generator, seconds: float | None = None
 ) -> GWIRegressor:
-    """Build a regression ready for training. Arguments as `build_gwi_classifier`, targets [N]."""
+    """Return a regression ready for training. Arguments are as in `build_gwi_classifier`, with targets [N]."""
     element, noise_variance = _build_element(X, np.asarray(y, np.float64)[:, None], options, rng, seconds)
     likelihood = GaussianNoise(noise_variance)
     objective: WassersteinObjective | GaussianObjective
@@ -262,7 +261,7 @@ def _variational(
     mean: VariationalMean = NetworkMean(options.prior_mean, Network(options.network, X.shape[1], latent), rng)
     kernel: VariationalKernel
     if options.kernel == "nngp":
-        # as large as the prior at its place, so that the distance starts small
+        # scaled to the size of the prior it replaces: the distance starts small
         scale = float(tf.reduce_mean(prior(X[:CHOSEN], full_cov=False)))
         own = float(tf.reduce_mean(NNGP()(X[:CHOSEN], full_cov=False)))
         kernel = NetworkKernel([NNGP(scale=scale / own) for _ in range(latent)])

@@ -1,4 +1,4 @@
-"""Every regression of the family behind one function. Predictions are Gaussian, with the noise, tempered or not.
+"""All regressions of the family with one interface. Predictions are Gaussian and include the noise.
 
 Equation: none, exports methods that state their own
 """
@@ -32,8 +32,8 @@ class FittedRegressor:
     """A trained regression.
 
     Attributes:
-        predict: mean [N] and variance [N] of targets, noise included, of inputs [N, D].
-        tempering: factor alpha of the variance with the best validation likelihood. `predict` is without it.
+        predict: function of inputs [N, D] that returns mean [N] and variance [N] of targets, noise included.
+        tempering: factor alpha of the variance with the best validation likelihood. `predict` does not apply it.
     """
 
     predict: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -43,14 +43,14 @@ class FittedRegressor:
     tempering: float
 
     def predict_tempered(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and alpha times the variance."""
+        """Return the mean, and the variance times alpha."""
         mean, variance = self.predict(X)
         return mean, self.tempering * variance
 
 
 @dataclass(frozen=True, eq=False)
 class RegressionFit:
-    """One fit. Fields as `ClassifierFit`, targets numbers of about mean 0 and variance 1."""
+    """One fit. Fields are as in `ClassifierFit`. Targets are numbers of about mean 0 and variance 1."""
 
     rows: TrainingRows
     options: GWIOptions
@@ -89,7 +89,7 @@ class RegressionFit:
 
 @REGRESSORS.register("gwi")
 def _gwi(fit: RegressionFit) -> FittedRegressor:
-    """GWI with a network's mean (Wild et al. 2022)."""
+    """Return GWI with a network's mean (Wild et al. 2022)."""
     return _gwi_with(fit, replace(fit.options, mean="network"))
 
 
@@ -100,7 +100,7 @@ def _gwi_kernel(fit: RegressionFit) -> FittedRegressor:
 
 @REGRESSORS.register("gwi_nngp")
 def _gwi_nngp(fit: RegressionFit) -> FittedRegressor:
-    """GWI around the prior of an infinitely wide ReLU network."""
+    """Return GWI around the prior of an infinitely wide ReLU network."""
     return _gwi_with(fit, replace(fit.options, mean="network", prior="nngp_relu"))
 
 
@@ -115,7 +115,7 @@ def _svgp(fit: RegressionFit) -> FittedRegressor:
 
 @REGRESSORS.register("exact_gp")
 def _exact_gp(fit: RegressionFit) -> FittedRegressor:
-    """Exact GP with a squared exponential ARD kernel, by marginal likelihood on the same training rows."""
+    """Return an exact GP with a squared exponential ARD kernel, by marginal likelihood on the same training rows."""
     X, y = fit.rows.X, fit.rows.y
     start = Hyperparameters(1.0, (float(np.sqrt(X.shape[1])),), 0.1)
     model = build_gpr(X, y, ModelSpec(ard=True), start)

@@ -1,4 +1,4 @@
-"""Scores of predicted class probabilities. Logarithms are natural. Every mean is over points. No TensorFlow.
+"""Scores of predictions, without TensorFlow. Logarithms are natural. Every mean is over points.
 
 Equation: Guo et al. 2017, Eq. (3)
 Equation: Brier 1950
@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.models.classification.robust_max import checked_labels
 
-# Bins of the calibration error where nothing else is said, as Guo et al. 2017.
+# Default number of bins of the calibration error, as in Guo et al. 2017.
 BINS = 15
 TEMPERATURES = (1e-3, 1e3)
 
@@ -50,11 +50,11 @@ class Reliability:
 
 @dataclass(frozen=True, eq=False)
 class RiskCoverage:
-    """Error rate among the most certain points, against the share of points that are predicted at all.
+    """Error rate among the most certain points, by the share of points that are predicted.
 
     Attributes:
         coverage: 1/n, ..., 1 [N].
-        risk: error rate among that share, the least uncertain first. Points of equal uncertainty count alike [N].
+        risk: error rate among that share, the least uncertain first [N]. Points of equal uncertainty count equally.
     """
 
     coverage: FloatArray
@@ -105,13 +105,13 @@ def calibration_error(probabilities: FloatArray, labels: IntArray, bins: int = B
 
 
 def overconfidence(probabilities: FloatArray, labels: IntArray) -> float:
-    """Return mean confidence minus accuracy. Positive where predictions promise too much."""
+    """Return mean confidence minus accuracy. It is positive if predictions promise too much."""
     p, y = checked_predictions(probabilities, labels)
     return float(p.max(axis=1).mean()) - accuracy(p, y)
 
 
 def entropy(probabilities: FloatArray) -> FloatArray:
-    """Return the entropy over the last axis in nats: of mean predictions, their total uncertainty."""
+    """Return the entropy over the last axis in nats. For mean predictions this is the total uncertainty."""
     return np.asarray(entr(probabilities).sum(axis=-1))
 
 
@@ -127,7 +127,7 @@ def mutual_information(members: FloatArray) -> FloatArray:
 def risk_coverage(uncertainty: FloatArray, wrong: BoolArray) -> RiskCoverage:
     """Return the error rate among the most certain points for every share of points, from uncertainties and errors [N].
 
-    Within a group of equal uncertainty the errors are spread evenly, so that the order of points does not matter.
+    Within a group of equal uncertainty the errors are spread evenly, so the order of points does not matter.
 
     Raises:
         ValueError: if shapes disagree, there is no point or an uncertainty is not finite.
@@ -172,9 +172,10 @@ def auroc(inside: FloatArray, outside: FloatArray) -> float:
 
 
 def average_precision(inside: FloatArray, outside: FloatArray) -> float:
-    """Return the area under the precision-recall curve (AUPR), outside the positive class.
+    """Return the area under the precision-recall curve (AUPR). Outside inputs are the positive class.
 
-    The sum of precision times the gain of recall over falling thresholds, ties together, as scikit-learn's.
+    The area is the sum of precision times the gain of recall over falling thresholds, with ties together, as in
+    scikit-learn.
 
     Raises:
         ValueError: as `auroc`.
@@ -188,7 +189,7 @@ def average_precision(inside: FloatArray, outside: FloatArray) -> float:
 
 
 def false_positives_at_95(inside: FloatArray, outside: FloatArray) -> float:
-    """Return the share of outside inputs taken for inside ones where at least 95 % of the inside ones are (FPR95).
+    """Return the share of outside inputs that are admitted when at least 95 % of the inside inputs are (FPR95).
 
     The threshold is the smallest inside score that admits 95 % of the inside scores. A score equal to it is admitted.
 
@@ -274,7 +275,7 @@ def interval_half_widths(variance: FloatArray, level: float) -> FloatArray:
 def checked_gaussians(
     y: FloatArray, mean: FloatArray, variance: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the three as float64 arrays of one shape.
+    """Return targets, means and variances as float64 arrays of one shape.
 
     Raises:
         ValueError: if shapes disagree, there is no point, a value is not finite or a variance is not positive.
@@ -290,7 +291,7 @@ def checked_gaussians(
 
 
 class ExactPredictionsError(ValueError):
-    """Every validation target was predicted exactly: the less variance the better, without end."""
+    """Raised if every validation target was predicted exactly: a smaller variance is always better."""
 
 
 def variance_factor(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.wasserstein.scoring import TEMPERATURES
 
-_TINY = 1e-300  # a probability that sampling finds to be 0
+_TINY = 1e-300  # least probability, if sampling gives 0
 
 
 class Sloped(Protocol):
@@ -24,15 +24,15 @@ class Sloped(Protocol):
 
 
 def class_temperatures(likelihood: Sloped, mean: FloatArray, variance: FloatArray, y: IntArray) -> FloatArray:
-    """Return alpha [C] in `TEMPERATURES` of a low mean negative log probability of labels [N].
+    """Return alpha [C] in `TEMPERATURES` with a low mean negative log probability of labels [N].
 
-    The loss is smooth in log alpha but not convex. The search starts at 1 and descends, so it never ends worse than
+    The loss is smooth in log alpha but not convex. The search starts at 1 and descends. So it never ends worse than
     without temperatures.
 
     Args:
-        likelihood: its `label_slopes` are used.
-        mean: of the latent functions at the validation rows, [N, C].
-        variance: of the same, [N, C].
+        likelihood: source of `label_slopes`.
+        mean: means of the latent functions at the validation rows, [N, C].
+        variance: variances of the latent functions there, [N, C].
         y: classes of these rows, [N].
     """
 

@@ -1,6 +1,6 @@
 """Minibatch training by Adam with a validation split, early stopping, and a state from which it continues exactly.
 
-Everything random is derived from the seed and the epoch or step, so a training that was interrupted and continued
+All random numbers are derived from the seed and the epoch or step. So a training that was interrupted and continued
 from its last state ends with the same numbers as one without interruption.
 
 Equation: Kingma & Ba 2015, Algorithm 1
@@ -28,36 +28,34 @@ from gpsuite.methods.wasserstein.fitting import TrainingOptions, TrainingRows
 from gpsuite.seeds import derived_seed, stream
 
 _FIRST_DECAY, _SECOND_DECAY, _TINY = 0.9, 0.999, 1e-7  # Kingma & Ba 2015
-SAVE_SECONDS = 10.0  # between states: at most so much work is lost
-TOGETHER_SECONDS = 1.0  # of epochs that run as one graph: so late may a budget end
+SAVE_SECONDS = 10.0  # seconds between states, the most work that an interruption can lose
+TOGETHER_SECONDS = 1.0  # seconds of epochs that run as one graph, the longest delay of a budget's end
 _ARRAYS = ("values", "first", "second", "best")
 
 
 class Trainable(Protocol):
-    """A trainable model: variables, a loss on a batch, and a score on the validation rows."""
+    """A trainable model: variables, a loss on a batch, and a score on the validation rows.
+
+    A model may also have `graph_score`: `validation_loss` as a tensor of tensors, NaN if it is not finite. Whole epochs
+    then run as one graph.
+    """
 
     @property
     def variables(self) -> list[Any]: ...
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
-        """Return the scalar to be minimised for a batch [N_B, D], [N_B]; seed: two integers of this step."""
+        """Return the scalar to minimise for a batch [N_B, D], [N_B]. `seed` holds two integers of this step."""
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         """Return the mean negative log predictive probability or density of held-out rows, in nats."""
 
 
-class GraphScored(Protocol):
-    """A `Trainable` whose validation score TensorFlow can compute: whole epochs then run as one graph."""
-
-    graph_score: Callable[[Any, Any], Any] | None  # `validation_loss` as a tensor of tensors, NaN if it is not finite
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingState:
-    """All that the next epoch depends on.
+    """Everything that the next epoch depends on.
 
     Attributes:
-        values: of the variables, in order. Likewise Adam's moments `first` and `second`, and `best`.
+        values: values of the variables, in order. Adam's moments `first` and `second`, and `best`, have the same order.
         best: values with the best validation score so far.
     """
 
@@ -89,7 +87,7 @@ class TrainingReport:
 
     Attributes:
         status: done (all epochs, or stopped early), budget, or diverged (the loss or every score was not finite).
-        state: as it ended. Continue from it with a larger budget or more epochs.
+        state: state at the end. Continue from it with a larger budget or more epochs.
     """
 
     status: Literal["done", "budget", "diverged"]
@@ -108,15 +106,16 @@ def train(
 ) -> TrainingReport:
     """Train and leave the model at the values with the best validation score.
 
-    Every pair of batch and learning rate begins with the same values and order of rows. The one that leads after the
-    trial continues, so its trial is no extra work.
+    Every pair of batch and learning rate begins with the same values and order of rows. The best pair after the trial
+    continues, so its trial is no extra work.
 
     Args:
-        budget: each step is one evaluation. When it ends within an epoch, that epoch is scored as it is. At
-            least one step is done.
-        start: a state of an earlier training with the same seed, its trial decided. None begins with the variables
-            as they are.
-        keep: told the state after every epoch that follows the trial, or after several that ran as one graph.
+        budget: limit, each step is one evaluation. If it ends within an epoch, that epoch is scored as it is. At least
+            one step is done.
+        start: state of an earlier training with the same seed and a decided trial. None: begin with the current
+            variables.
+        keep: function of the state. It is called after every epoch that follows the trial, or after several that ran as
+            one graph.
 
     Raises:
         ValueError: if the state's arrays do not fit the variables.
@@ -142,7 +141,7 @@ class _Training:
     budget: Budget
 
     def leader(self) -> tuple[TrainingState, str]:
-        """Return the state with which the training continues, and what ended it already: `nan`, `budget` or nothing."""
+        """Return the state with which training continues, and the reason of an early end: `nan`, `budget` or none."""
         values = self.adam.values()
         zeros = tuple(np.zeros_like(value) for value in values)
         pairs = itertools.product(self.options.batches, self.options.learning_rates)
@@ -154,14 +153,14 @@ class _Training:
             ends.append(self.continue_training(start, min(self.options.trial_epochs, self.options.epochs), None))
             if ends[-1][1] == "budget":
                 break
-        # a pair that diverged comes last, even if an early epoch was the best of all
+        # a pair that diverged ranks last, even if one of its epochs was the best
         state, ended = min(ends, key=lambda end: (end[1] == "nan", end[0].best_score))
         return state, "budget" if ends[-1][1] == "budget" else ended
 
     def continue_training(
         self, state: TrainingState, epochs: int, keep: Callable[[TrainingState], None] | None
     ) -> tuple[TrainingState, str]:
-        """Train until so many epochs are done. Return the state and what ended it early, as `leader`."""
+        """Train until `epochs` epochs are done. Return the state and the reason of an early end, as `leader`."""
         self.adam.restart(state)
         ended, together = "", 1
         while not ended and not _finished(state, epochs, self.options.patience):
@@ -174,7 +173,7 @@ class _Training:
         return state, ended
 
     def _affordable(self, state: TrainingState, epochs: int) -> int:
-        """Return how many whole epochs may run as one graph: 0 if the model has no score in one."""
+        """Return how many whole epochs may run as one graph: 0 if the model has no score as a tensor."""
         if self.adam.graph_score is None or (self.budget.exhausted and state.evaluations):
             return 0
         if self.budget.evaluations is None:
@@ -183,7 +182,7 @@ class _Training:
         return min(epochs, left // math.ceil(len(self.rows.X) / state.batch))
 
     def _whole_epochs(self, state: TrainingState, epochs: int) -> tuple[TrainingState, str]:
-        """Do several epochs as one graph, fewer if patience or a loss ends them. Return as `_epoch`."""
+        """Run several epochs as one graph, fewer if patience or a loss ends them. Return the same as `_epoch`."""
         steps = math.ceil(len(self.rows.X) / state.batch)
         orders = [self._order(state.epoch + each) for each in range(epochs)]
         seeds = [self._step_seed(state.evaluations + each) for each in range(epochs * steps)]
@@ -194,21 +193,21 @@ class _Training:
         return after, "" if finite else "nan"
 
     def _order(self, epoch: int) -> npt.NDArray[np.int64]:
-        # drawn for the epoch, not one after another: a training that resumes sees the same order
+        # drawn per epoch, not in sequence: a resumed training has the same order
         return stream(self.seed, "epoch", epoch).permutation(len(self.rows.X))
 
     def _step_seed(self, step: int) -> int:
-        # TensorFlow takes seeds of 32 bits
+        # TensorFlow's seeds have 32 bits
         return derived_seed(self.seed, "step", step) % 2**31
 
     def _epoch(self, state: TrainingState) -> tuple[TrainingState, str]:
-        """Do one pass, step by step, and score it. Return the state and what ended it early."""
+        """Run one pass, step by step, and score it. Return the state and the reason of an early end."""
         steps, ended = self._steps(state)
         score = math.nan if ended == "nan" else self.adam.score(self.rows)
         return self.adam.state(state, score, steps), ended
 
     def _steps(self, state: TrainingState) -> tuple[int, str]:
-        """Do one pass. Return the steps done and what ended it early."""
+        """Run one pass. Return the number of steps and the reason of an early end."""
         order = self._order(state.epoch)
         steps = 0
         for at in range(0, len(order), state.batch):
@@ -235,7 +234,7 @@ class AdamStep:
     """Adam's step, and whole epochs of steps, as compiled functions (Kingma & Ba 2015, Algorithm 1).
 
     Attributes:
-        graph_score: the model's validation score as a tensor. None if it has none.
+        graph_score: the model's validation score as a tensor, or None.
     """
 
     def __init__(self, model: Trainable, learning_rate: float = 1e-2) -> None:
@@ -249,7 +248,7 @@ class AdamStep:
         self.graph_score: Callable[[Any, Any], Any] | None = getattr(model, "graph_score", None)
 
     def restart(self, state: TrainingState) -> None:
-        """Take over a state's values, moments and learning rate.
+        """Set the variables to a state's values, moments and learning rate.
 
         Raises:
             ValueError: if its arrays do not fit the variables.
@@ -267,7 +266,7 @@ class AdamStep:
         return float(self._model.validation_loss(rows.X_validation, rows.y_validation))
 
     def state(self, before: TrainingState, score: float, steps: int) -> TrainingState:
-        """Return the state after an epoch of so many steps that ended with a validation score."""
+        """Return the state after an epoch of `steps` steps with a validation score."""
         values = self.values()
         first, second = (tuple(v.numpy() for v in part) for part in (self._first, self._second))
         return replace(
@@ -295,10 +294,10 @@ class AdamStep:
         seeds: npt.NDArray[np.int32],
         patience: int,
     ) -> tuple[TrainingState, bool]:
-        """Do epochs of the row orders [E, N] with the steps' seeds [E, S] after a state whose values are taken over.
+        """Run epochs with row orders [E, N] and the steps' seeds [E, S], starting at the state `before`.
 
         Returns:
-            The state, and whether every loss was finite. It ends with the first that is not finite.
+            The state, and whether every loss was finite. The first one that is not finite ends the run.
         """
         if self._compiled_epochs is None:
             self._best = [tf.Variable(v) for v in self._model.variables]
@@ -401,7 +400,7 @@ def _assign(variables: list[Any], values: tuple[FloatArray, ...]) -> None:
 class StateFolder:
     """One file per training in a folder, written whole or not at all, at most once in `seconds`.
 
-    A state that cannot be written or read only costs the epochs since the one before.
+    If a state cannot be written or read, only the epochs since the previous state are repeated.
     """
 
     def __init__(self, folder: Path, seconds: float = SAVE_SECONDS) -> None:
@@ -409,7 +408,7 @@ class StateFolder:
         self._saved = time.monotonic()
 
     def load(self, part: str) -> TrainingState | None:
-        """Return the last state of a training, or None when there is none that can be read."""
+        """Return the last state of a training, or None if no state can be read."""
         try:
             with self._path(part).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
                 epoch, batch, evaluations = (int(number) for number in stored["counts"])
@@ -418,7 +417,7 @@ class StateFolder:
                 ]
                 scores = tuple(float(score) for score in stored["scores"])
                 rate = float(stored["learning_rate"])
-        except Exception:  # zipfile answers damage with many kinds
+        except Exception:  # zipfile raises many kinds of errors for a damaged file
             return None
         return TrainingState(epoch, values, first, second, best, rate, batch, scores, evaluations)
 

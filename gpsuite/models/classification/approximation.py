@@ -38,7 +38,7 @@ class GPCPosterior(LatentPosterior):
 
 
 class NotConvergedError(ArithmeticError):
-    """An approximate posterior was requested that its iteration did not reach."""
+    """Raised if an approximate posterior is requested but its iteration did not converge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +75,11 @@ class GPCFit:
     """A Gaussian posterior approximation at fixed hyperparameters.
 
     Attributes:
-        posterior: of the last iteration. Use `require_converged` before relying on it.
+        posterior: posterior of the last iteration. Call `require_converged` before relying on it.
         log_marginal_likelihood: the method's approximation of log p(y|X), in nats.
-        gradient: of it in the logarithms of (variance, lengthscales...), shape [T].
+        gradient: its gradient in the logarithms of (variance, lengthscales...), shape [T].
         converged: whether the method's criterion was met.
-        state: where the iteration ended, a start for near hyperparameters (Laplace: alpha [N]; EP: sites [2, N]).
+        state: end of the iteration, a start for near hyperparameters (alpha [N] for Laplace, sites [2, N] for EP).
     """
 
     posterior: GPCPosterior
@@ -102,9 +102,9 @@ class GPCFit:
 
 
 class WeightedSystem:
-    """B = I + W^1/2 K W^1/2 for weights W >= 0, and what follows from its factor L L'.
+    """B = I + W^1/2 K W^1/2 for weights W >= 0, and quantities from its factor L L'.
 
-    B's eigenvalues are at least 1, so no jitter is ever added; W_i = 0 is allowed.
+    B's eigenvalues are at least 1, so no jitter is added. W_i = 0 is allowed.
 
     Raises:
         NonFiniteMatrixError, NotPositiveDefiniteError: if K or W is not finite or too large.
@@ -200,11 +200,10 @@ def classification_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, Float
     return X, y
 
 
-# How far an approximate latent posterior is from the gold standard, at test inputs.
+# Distances of an approximate latent posterior from the gold standard, at test inputs.
 #
-# The paper (Blaas et al. 2020, Sec. 6.2) reports "empirical distances" without a definition. Here: the mean
-# over test inputs of the 2-Wasserstein distance between the latent marginals. The KL divergence is given
-# next to it.
+# The paper (Blaas et al. 2020, Sec. 6.2) reports "empirical distances" without a definition. Here they are the mean
+# over test inputs of the 2-Wasserstein distance between the latent marginals. The KL divergence is given next to it.
 def gaussian_wasserstein(
     mean_a: FloatArray, variance_a: FloatArray, mean_b: FloatArray, variance_b: FloatArray
 ) -> FloatArray:
@@ -221,7 +220,7 @@ def gaussian_kl(mean_a: FloatArray, variance_a: FloatArray, mean_b: FloatArray, 
 def wasserstein_to_draws(mean: FloatArray, variance: FloatArray, draws: FloatArray) -> FloatArray:
     """Return the 2-Wasserstein distance [B] of normals from the empirical distributions of draws [S, B].
 
-    In one dimension the optimal plan pairs quantiles. With cells of probability 1/S the normal's part is
+    In one dimension the optimal plan pairs quantiles. Cells have probability 1/S. In each the normal distribution is
     replaced by its quantile in the middle of the cell.
     """
     count = draws.shape[0]

@@ -1,8 +1,8 @@
-"""Training as the code of Blaas et al. 2020 does it: unit start, no box, and searches that end early.
+"""Training as in the code of Blaas et al. 2020: unit start, no box, and searches that end early.
 
-Two classes: conjugate gradients on -log Z by log lengthscales and log amplitude, within a count of evaluations. EP
-fails after ten sweeps, which shortens the step. Several: Student-t priors on lengthscales and amplitude, and ten
-iterations of BFGS.
+Two classes are trained by conjugate gradients on -log Z in log lengthscales and log amplitude, within a number of
+evaluations. EP fails after ten sweeps, which shortens the step. Several classes have Student-t priors on lengthscales
+and amplitude, and ten iterations of BFGS.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpsuite.models.config import Hyperparameters
 from gpsuite.models.conjugate_gradients import conjugate_gradients
 from gpsuite.models.wolfe_bfgs import wolfe_bfgs
 
-FREEDOM = 4.0  # of the Student-t priors, whose scale is 1
+FREEDOM = 4.0  # degrees of freedom of the Student-t priors, with scale 1
 INFERENCES = {"laplace": laplace, "ep": sequential_ep}
 
 
@@ -49,7 +49,7 @@ def train_as_authors(problem: BinaryProblem, inference: str, budget: Budget) -> 
 def train_several_as_authors(problem: MultiClassProblem, budget: Budget) -> TrainedMultiClass:
     """Return a classifier of several classes at the maximum of its posterior density, by ten BFGS iterations.
 
-    The code adds 0.01 to the diagonal of the training rows' covariance. Here nothing is added, which moves the least
+    The code adds 0.01 to the diagonal of the training rows' covariance. Here nothing is added. This moves the least
     objective by 0.05 on MNIST.
 
     Raises:
@@ -74,7 +74,7 @@ def log_prior(theta: FloatArray) -> tuple[float, FloatArray]:
 
 
 class _Loss:
-    """-log Z, and the prior's, by log (variance, lengthscales...). NaN if no approximation converged."""
+    """-log Z minus the log prior, in log (variance, lengthscales...). NaN if no approximation converged."""
 
     def __init__(
         self,

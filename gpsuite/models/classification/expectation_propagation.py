@@ -18,17 +18,17 @@ from gpsuite.models.config import Hyperparameters
 MAX_ITERATIONS = 300
 # Converged when every tilted and posterior marginal agree: |mean difference| / sd, |variance ratio - 1|.
 MOMENT_TOLERANCE = 1e-9
-# of the sequential variant, as the code of Blaas et al. 2020 has them
+# sequential variant, as in the code of Blaas et al. 2020
 SWEEPS, LEAST_SWEEPS, SWEEP_TOLERANCE = 10, 2, 1e-4
-BLOCK = 50  # sites whose covariances are kept up to date one by one
+BLOCK = 50  # sites with covariances updated one by one
 _SMALLEST_DAMPING, _RECOVERY = 0.1, 1.1
-# Below this site precision times posterior variance, (1 - B^-1_ii) / tau_i has lost too many digits.
+# If site precision times posterior variance is below this, (1 - B^-1_ii) / tau_i has lost too many digits.
 _WEAK_SITE = 1e-4
 
 
 @dataclass(frozen=True)
 class _Sites:
-    """Sites t_i(f) ~ exp(nu_i f - tau_i f^2 / 2) and the marginals they lead to, all of shape [N]."""
+    """Sites t_i(f) ~ exp(nu_i f - tau_i f^2 / 2) and the resulting marginals, all of shape [N]."""
 
     tau: FloatArray
     nu: FloatArray
@@ -58,8 +58,9 @@ def expectation_propagation(
 ) -> GPCFit:
     """Return the EP approximation, log Z_EP (Eq. 3.65) and its gradient (Eq. 5.27).
 
-    All sites are updated at once. The step is damped (halved, then slowly lengthened) whenever the moments'
-    disagreement grows. The fixed points are those of sequential EP. Converged when the moments agree to the tolerance.
+    All sites are updated at once. If the moments' disagreement grows, the step is damped (halved, then slowly
+    lengthened). The fixed points are the same as those of sequential EP. The iteration has converged if the moments
+    agree to the tolerance.
 
     Raises:
         ValueError: if the lengthscales do not fit.
@@ -75,7 +76,7 @@ def expectation_propagation(
         tau, nu = _moved(sites, tilted, damping)
         sites = _marginals(prior.K, tau, nu)
         tilted = _tilt(sites, y, link)
-        # parallel updates can swing past the fixed point: then the step halves, and it recovers slowly
+        # parallel updates can overshoot the fixed point: then the step halves, and grows again slowly
         grew = not tilted.residual <= before
         damping = max(_SMALLEST_DAMPING, 0.5 * damping) if grew else min(1.0, _RECOVERY * damping)
         iterations += 1
@@ -87,10 +88,11 @@ def sequential_ep(
 ) -> GPCFit:
     """Return EP as the code of Blaas et al. 2020 runs it: one site after another, and few sweeps.
 
-    A sweep visits every site once, in a random order that is the same for every call. It ends when log Z changes by at
-    most 1e-4, after two sweeps or more. Not converged after the last sweep is a failure there, not a rough answer: on
-    separable data it keeps the search from large variances. Sites of one block are updated in turn by their own
-    covariances, which is the same as updating all after each, and the others once after the block.
+    A sweep visits every site once, in a random order that is the same for every call. The sweeps end if log Z changes
+    by at most 1e-4, after at least two. In that code no convergence after the last sweep is a failure, not a rough
+    answer. On separable data this keeps the search from large variances. Sites of one block are updated in turn by
+    their own covariances. The other sites are updated once after the block. The result is the same as updating all
+    sites each time.
 
     Raises:
         ValueError: if the lengthscales do not fit.
@@ -103,10 +105,10 @@ def sequential_ep(
     if start is not None:
         near = _subtracted(prior.K, *start)
         near_value = _log_partition(near[0], _tilt(near[0], y, link))
-        if not near_value < value:  # the code keeps the last sites where their log Z is NaN, and fails
+        if not near_value < value:  # if log Z is NaN, the code keeps the last sites and fails
             state, value = near, near_value
     while (change > SWEEP_TOLERANCE and sweep < sweeps) or sweep < LEAST_SWEEPS:
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # NaN ends the sweeps, not converged
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # NaN ends the sweeps without convergence
             state = _subtracted(prior.K, *_swept(*state, y, link, order.permutation(len(y))))
         before, sweep = value, sweep + 1
         value = _log_partition(state[0], _tilt(state[0], y, link))
@@ -118,7 +120,7 @@ def sequential_ep(
 def _subtracted(K: FloatArray, tau: FloatArray, nu: FloatArray) -> tuple[_Sites, FloatArray]:
     """Return the marginals from the covariance K - K R K, and that covariance [N, N].
 
-    Where the variance is huge they lose digits, and log Z then never decides: a failure that belongs to the protocol.
+    If the variance is huge they lose digits, and log Z does not converge. This failure is part of the protocol.
     """
     system = WeightedSystem(K, tau)
     half = system.root @ K
@@ -129,14 +131,14 @@ def _subtracted(K: FloatArray, tau: FloatArray, nu: FloatArray) -> tuple[_Sites,
 def _swept(
     sites: _Sites, covariance: FloatArray, y: FloatArray, link: Link, order: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the sites after each was updated once, in the given order. The covariance [N, N] is used up."""
+    """Return the sites after each was updated once, in the given order. The covariance [N, N] is overwritten."""
     tau, nu, mean = sites.tau.copy(), sites.nu.copy(), sites.mean.copy()
     for begin in range(0, len(order), BLOCK):
         block = order[begin : begin + BLOCK]
         columns, old_tau, old_nu = covariance[:, block], tau[block], nu[block]
         _update_block(tau, nu, y, link, block, columns[block].copy(), mean[block].copy())
         d_tau, d_nu = tau[block] - old_tau, nu[block] - old_nu
-        # (I + D S)^-1 D and (I + D S)^-1 (d_nu - D mean), S the block's covariance before it
+        # (I + D S)^-1 D and (I + D S)^-1 (d_nu - D mean), with S the block's covariance before the update
         right = np.column_stack([np.diag(d_tau), d_nu - d_tau * mean[block]])
         moved = np.linalg.solve(np.eye(len(block)) + d_tau[:, None] * columns[block], right)
         mean += columns @ moved[:, -1]
@@ -147,7 +149,7 @@ def _swept(
 def _update_block(
     tau: FloatArray, nu: FloatArray, y: FloatArray, link: Link, block: IntArray, S: FloatArray, mean: FloatArray
 ) -> None:
-    """Update sites tau and nu [N] of a block in turn, from its covariance S [b, b] and mean [b], which change too."""
+    """Update sites tau and nu [N] of a block in turn. Its covariance S [b, b] and mean [b] also change."""
     for place, site in enumerate(block):
         precision = 1.0 / S[place, place] - tau[site]
         cavity = (mean[place] / S[place, place] - nu[site]) / precision
@@ -168,7 +170,7 @@ def _pair(mean: float, variance: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _moved(sites: _Sites, tilted: _Tilted, damping: float) -> tuple[FloatArray, FloatArray]:
-    """Return the sites after a damped step. Where the tilted moments failed they stay."""
+    """Return the sites after a damped step. Sites with failed tilted moments do not change."""
     usable = np.isfinite(tilted.tau) & np.isfinite(tilted.nu) & (tilted.tau >= 0.0)
     tau = np.where(usable, sites.tau + damping * (tilted.tau - sites.tau), sites.tau)
     nu = np.where(usable, sites.nu + damping * (tilted.nu - sites.nu), sites.nu)
@@ -194,14 +196,14 @@ def _posterior_variance(system: WeightedSystem, tau: FloatArray) -> FloatArray:
 
 
 def _tilt(sites: _Sites, y: FloatArray, link: Link) -> _Tilted:
-    # A failed cavity gives NaN, which no comparison below takes for agreement.
+    # A failed cavity gives NaN, so no comparison below counts it as agreement.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         precision = 1.0 / sites.variance - sites.tau
         precision = np.where(precision > 0.0, precision, np.nan)
         mean = (sites.mean / sites.variance - sites.nu) / precision
         variance = 1.0 / precision
         log_z, first, second = link.log_partition(y, mean, variance)
-        # tilted variance = cavity variance times this. Log-concave links keep it in (0, 1)
+        # the tilted variance is the cavity variance times this. For log-concave links it is in (0, 1)
         shrink = 1.0 + variance * second
         gap = np.abs(mean + variance * first - sites.mean) / np.sqrt(sites.variance)
         spread = np.abs(variance * shrink / sites.variance - 1.0)
@@ -231,7 +233,7 @@ def _fit(prior: KernelSystem, sites: _Sites, tilted: _Tilted, link: Link, iterat
 def _log_partition(sites: _Sites, tilted: _Tilted) -> float:
     """Return log Z_EP in the form without cancellation, Eq. (3.73) and (3.74)."""
     tau, nu, t, m = sites.tau, sites.nu, tilted.cavity_precision, tilted.cavity_mean
-    # cavity and site enter by ratios only: their separate normalisers would cancel
+    # cavity and site appear only in ratios: their separate normalisers would cancel
     terms = (
         tilted.log_z
         + 0.5 * np.log1p(tau / t)

@@ -18,7 +18,8 @@ from gpsuite.models.composite import single_kernel
 from gpsuite.models.linalg import CholeskyFactor, stable_cholesky
 from gpsuite.models.radial import kappa, squared_distances
 
-# Length of a trajectory: a quarter period of a standard normal target gives independent draws, a whole none.
+# Length of a trajectory: a quarter period of a standard normal target gives independent draws. A whole period would
+# return to the start.
 _QUARTER_PERIOD = math.pi / 2.0
 _PILOT_STEPS, _MOST_STEPS = 4, 64
 
@@ -28,7 +29,7 @@ class LatentHMCSettings:
     """Length of sampling and limits of convergence.
 
     Attributes:
-        burn_in: draws thrown away, in two halves. The leapfrog step is adapted in the first 80 percent of each.
+        burn_in: number of discarded draws, in two halves. The leapfrog step is adapted in the first 80 percent of each.
         largest_r_hat: convergence limit of the potential scale reduction (Vehtari et al. 2021: 1.01).
         smallest_ess: convergence limit of the effective sample size over all chains (same source: 100 per chain).
     """
@@ -45,14 +46,14 @@ class LatentHMCSettings:
 class HMCLatents:
     """Latent posterior at test inputs.
 
-    Given the whitened training values v the latent value at a test input is normal with mean `means` and
-    variance `conditional_variance`: the marginal is the mixture of these over the draws.
+    Given the whitened training values v, the latent value at a test input is normal with mean `means` and variance
+    `conditional_variance`. The marginal is the mixture of these distributions over the draws.
 
     Attributes:
         means: conditional mean for every draw, shape [S, B], S = chains * draws.
         r_hat: largest potential scale reduction over the test inputs.
         ess: smallest effective sample size over the test inputs.
-        jitter: what was added to K's diagonal to factorise it, 0 if nothing was needed.
+        jitter: number added to K's diagonal to factorise it, 0 if none was needed.
     """
 
     mean: FloatArray
@@ -80,9 +81,9 @@ def sample_latents(
 ) -> HMCLatents:
     """Sample the exact latent posterior at the hyperparameters and link of an approximation.
 
-    With K = L L' the prior of u = L^-1 f is standard normal. The approximation only serves as coordinates,
-    u = m + C z with its whitened mean m and covariance C C', in which the target is nearly standard normal.
-    The sampled distribution does not depend on it.
+    With K = L L' the prior of u = L^-1 f is standard normal. The approximation only gives coordinates, u = m + C z,
+    with its whitened mean m and covariance C C'. In z the target is nearly standard normal. The sampled distribution
+    does not depend on the approximation.
 
     Raises:
         ValueError: if data do not fit or the link is not probit or logistic.
@@ -108,7 +109,7 @@ def _covariance(posterior: GPCPosterior, A: FloatArray, B: FloatArray) -> FloatA
 def _coordinates(posterior: GPCPosterior, lower: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the approximation's mean L' alpha and a root C of its covariance I - L' R L, both whitened.
 
-    C has orthogonal columns, so that the prior's |m + C z|^2 needs no matrix product.
+    C has orthogonal columns, so the prior's |m + C z|^2 needs no matrix product.
     """
     features = posterior.root @ lower
     covariance = np.eye(len(lower)) + (features.T * posterior.weights) @ features
@@ -137,7 +138,7 @@ def _run_chains(
     state = tf.random.stateless_normal([settings.chains, dimension], seeds[0], dtype=tf.float64)
     # leapfrog steps of constant acceptance shrink with this power of the dimension
     size, steps = dimension**-0.25, _PILOT_STEPS
-    # The best step depends on the number of steps, which follows from it: adapt twice.
+    # The best step depends on the number of steps, and this number on the step: adapt twice.
     for half, part in ((settings.burn_in // 2, seeds[1]), (settings.burn_in - settings.burn_in // 2, seeds[2])):
         adaptive = tfp.mcmc.DualAveragingStepSizeAdaptation(
             tfp.mcmc.HamiltonianMonteCarlo(target, np.float64(size), steps),
@@ -156,7 +157,7 @@ def _chain(kernel: Any, start: Any, draws: int, seed: tf.Tensor, trace: Any) -> 
     def sample() -> Any:
         return tfp.mcmc.sample_chain(draws, start, kernel=kernel, trace_fn=trace, seed=seed)
 
-    # A concrete function: every call has its own constants, which TensorFlow would take for needless retracing.
+    # A concrete function: every call has its own constants. TensorFlow would warn of needless retracing.
     states, traced = tf.function(sample, autograph=False).get_concrete_function()()
     return states.numpy(), traced.numpy()
 
@@ -173,7 +174,7 @@ def _summary(
     sizes = tfp.mcmc.effective_sample_size(means, cross_chain_dims=1, filter_beyond_positive_pairs=True).numpy()
     ess = float(np.min(sizes))
     flat = means.reshape(-1, means.shape[-1])
-    # at a training input the difference is rounding
+    # at a training input the difference is only rounding
     conditional = np.maximum(prior - np.einsum("ij,ij->j", cross, cross), 0.0)
     converged = bool(np.isfinite(flat).all() and r_hat <= settings.largest_r_hat and ess >= settings.smallest_ess)
     return HMCLatents(

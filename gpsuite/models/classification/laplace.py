@@ -15,7 +15,7 @@ from gpsuite.models.classification.links import Link
 from gpsuite.models.config import Hyperparameters
 
 MAX_ITERATIONS = 100
-# The mode is reached when a full Newton step moves no latent value by more than this share of 1 + max|f|.
+# The mode is reached if a full Newton step moves no latent value by more than this share of 1 + max|f|.
 STEP_TOLERANCE = 1e-10
 _MAX_HALVINGS = 40
 _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
@@ -36,8 +36,8 @@ class _Mode:
 def laplace(problem: BinaryProblem, hyperparameters: Hyperparameters, start: FloatArray | None = None) -> GPCFit:
     """Return the Gaussian approximation at the posterior mode, log q(y|X) (Eq. 3.32) and its gradient.
 
-    Newton's method on a = K^-1 f with the step halved until the posterior density does not fall. Converged
-    when a full Newton step is below `STEP_TOLERANCE` (or below the rounding of K a).
+    It is Newton's method on a = K^-1 f. The step is halved until the posterior density does not fall. The iteration has
+    converged if a full Newton step is below `STEP_TOLERANCE` (or below the rounding of K a).
 
     Raises:
         ValueError: if the lengthscales do not fit.
@@ -75,7 +75,7 @@ def _find_mode(K: FloatArray, y: FloatArray, link: Link, start: FloatArray) -> _
         full_a = system.smoothed(first - second * f)
         full_f = K @ full_a
         residual = float(np.max(np.abs(full_f - f)))
-        # K a has this error itself: no step can be seen to be shorter
+        # K a itself has this error, so shorter steps cannot be resolved
         rounding = _ROUNDING * float(np.max(K @ np.abs(full_a)))
         if residual <= max(STEP_TOLERANCE * (1.0 + float(np.max(np.abs(f)))), rounding):
             return _Mode(full_a, full_f, system, residual, True, iteration)
@@ -90,7 +90,7 @@ def _accepted_step(
     y: FloatArray, link: Link, density: float, old: tuple[FloatArray, FloatArray], full: tuple[FloatArray, FloatArray]
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the longest halved step that does not lower the log density, or None if there is none."""
-    # at the mode the density is flat to rounding, which must not refuse the step
+    # at the mode the density is flat up to rounding. This must not reject the step
     slack = _ROUNDING * (1.0 + abs(density))
     share = 1.0
     for _ in range(_MAX_HALVINGS):
@@ -107,15 +107,15 @@ def _log_density(y: FloatArray, a: FloatArray, f: FloatArray, link: Link) -> flo
 
 
 def _slope_matrix(system: WeightedSystem, a: FloatArray, weights: FloatArray, third: FloatArray) -> FloatArray:
-    """Return M with d log q = sum M_ik dK_ik: half of a a' - R, and the mode's own movement (Eq. 5.22-5.24).
+    """Return M with d log q = sum M_ik dK_ik: half of a a' - R, plus the movement of the mode (Eq. 5.22-5.24).
 
-    The posterior variance (1 - B^-1_ii) / W_i appears only multiplied by d^3 log p, which vanishes with W.
+    The posterior variance (1 - B^-1_ii) / W_i appears only multiplied by d^3 log p, which is zero if W is.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(weights > 0.0, third / weights, 0.0)
     shift = system.smoothed(0.5 * (1.0 - system.inverse_diagonal) * ratio)
     M = system.precision()
-    # in place: an N x N matrix less
+    # in place: saves an N x N matrix
     M *= -0.5
     # a a' / 2 + (shift a' + a shift') / 2, where a = d log p at the mode
     half = 0.25 * a + 0.5 * shift

@@ -14,11 +14,10 @@ from gpsuite.registry import Registry
 
 # Standard deviations covered by the trapezoidal rule: the remainder is below 1e-32.
 REACH = 12.0
-# The same where relative accuracy in the tail matters: sigma's tilt moves the mass by up to `WIDE`
-# deviations.
+# Standard deviations if relative accuracy in the tail matters: sigma's tilt moves the mass by up to `WIDE` deviations.
 EP_REACH = 24.0
 STEP = 0.05
-# Standard deviation from which the other rule is used: the trapezoidal error is 2 exp(-2 pi^2 / (STEP sd)).
+# From this standard deviation on the other rule is used: the trapezoidal error is 2 exp(-2 pi^2 / (STEP sd)).
 WIDE = 10.0
 _FADED, _NODES = 40.0, 96  # sigma(-40) = 4e-18
 _ABSCISSAE, _WEIGHTS = np.polynomial.legendre.leggauss(_NODES)  # type: ignore[no-untyped-call]
@@ -34,10 +33,10 @@ LINKS: Registry[Link] = Registry("link")
 def logistic_moments(mean: FloatArray, variance: FloatArray, reach: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return E sigma(f), E sigma'(f), E sigma''(f) for f ~ N(mean, variance), elementwise, sigma logistic.
 
-    Absolute error below 1e-12. Up to a standard deviation of `WIDE`: trapezoidal rule, exponentially accurate
-    since sigma's poles lie at +-i pi. Above: sigma is a step plus a short-ranged odd function, so
-    E sigma = Phi(mean/sd) + int_0^40 sigma(-f) [N(-f) - N(f)] df, by Gauss-Legendre. The number of operations
-    does not depend on the variance, and each result only on its own mean and variance.
+    The absolute error is below 1e-12. Up to a standard deviation of `WIDE` it uses the trapezoidal rule, which is
+    exponentially accurate since sigma's poles are at +-i pi. Above, sigma is a step plus a short-ranged odd function.
+    So E sigma = Phi(mean/sd) + int_0^40 sigma(-f) [N(-f) - N(f)] df, by Gauss-Legendre. The number of operations does
+    not depend on the variance. Each result depends only on its own mean and variance.
     """
     mean, variance = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(variance, np.float64))
     flat_mean, sd = mean.ravel(), np.sqrt(variance.ravel())
@@ -57,7 +56,7 @@ def _trapezoid(mean: FloatArray, sd: FloatArray, reach: float) -> FloatArray:
     g = STEP * np.arange(-count, count + 1)
     weights = STEP * np.exp(-0.5 * g * g) / math.sqrt(2.0 * math.pi)
     f = mean[:, None] + sd[:, None] * g
-    # sigma of both signs: 1 - sigma would lose the tail.
+    # sigma is computed for both signs: 1 - sigma would lose the tail.
     low, high = expit(f), expit(-f)
     first = low * high
     return np.stack([low @ weights, first @ weights, (first * (high - low)) @ weights])
@@ -261,9 +260,9 @@ for _link in (PROBIT, LOGISTIC, SQUEEZED_PROBIT):
 def _log_ndtr_derivatives(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return d, -d^2, d^3 of log Phi at z.
 
-    With r = phi/Phi they are r, r (r + z) and W (r + z) - r (1 - W). For z = -x far below 0 the differences
-    cancel. There r = x + u with the continued fraction u = 1/(x+v), v = 2/(x+w), w = 3/(x+4/(x+...)) of the
-    Mills ratio (Abramowitz & Stegun 26.2.14), and the cancelling parts drop out algebraically.
+    With r = phi/Phi they are r, r (r + z) and W (r + z) - r (1 - W). For z = -x far below 0 the differences cancel.
+    There r = x + u with the continued fraction u = 1/(x+v), v = 2/(x+w), w = 3/(x+4/(x+...)) of the Mills ratio
+    (Abramowitz & Stegun 26.2.14). The cancelling parts are removed algebraically.
     """
     ratio = math.sqrt(2.0 / math.pi) / erfcx(-z / math.sqrt(2.0))
     weight = ratio * (ratio + z)

@@ -1,12 +1,13 @@
 """Gaussian expectations of the softmax, with a stated error. No TensorFlow.
 
-For f ~ N(m, S) only differences of latent values count: S is centred, S = L L' with L [C, C - 1], and the trapezoidal
-rule runs over z with f = m + L z. Shifting z_k by i a turns the terms of the softmax by at most a w_k, w_k the spread
-of the column L_k. While a w_k < pi none of the sums vanishes, and |softmax| <= 1 / cos(a w_k / 2). So the rule of
-step h along z_k is off by at most 2 M exp(a^2 / 2) / (exp(2 pi a / h) - 1), M = 1 / cos^2 for products of two, and what
-is cut off is known from the weights. The nodes grow like a power of C. If they are too many, scrambled Sobol
-points give an estimate whose stated error is `DEVIATIONS` standard errors: a statistical statement, not a proof
-(`SoftmaxMoments.proved`).
+For f ~ N(m, S) only differences of latent values count. So S is centred, S = L L' with L [C, C - 1], and the
+trapezoidal rule is over z with f = m + L z. Shifting z_k by i a rotates the terms of the softmax by at most a w_k, with
+w_k the spread of the column L_k. If a w_k < pi no sum is zero, and |softmax| <= 1 / cos(a w_k / 2). So the rule of step
+h along z_k has an error of at most 2 M exp(a^2 / 2) / (exp(2 pi a / h) - 1). Here M = 1 / cos^2 for products of two.
+The part cut off is known from the weights.
+
+The number of nodes grows like a power of C. If they are too many, scrambled Sobol points give an estimate. Its stated
+error is `DEVIATIONS` standard errors. This is statistical, not proved (`SoftmaxMoments.proved`).
 
 Equation: derived, softmax of several classes
 Source: Trefethen & Weideman 2014, Theorem 5.1 (trapezoidal rule). Owen 1998 (scrambled Sobol points).
@@ -39,12 +40,12 @@ MAX_NODES = 40_000
 REPETITIONS, POWER = 16, 9
 DEVIATIONS = 6.0
 ROUNDING = 1e-13
-_SHARE = 0.9  # of the strip in which the integrand is analytic
-_FARTHEST = 6.0  # beyond it the Gaussian's own growth in the strip costs more than it gains
+_SHARE = 0.9  # used share of the strip in which the integrand is analytic
+_FARTHEST = 6.0  # beyond it the Gaussian's growth in the strip outweighs the gain
 _ENTRIES = 1 << 21
-# Stated error of a probability to be the largest: a hundred times what was measured.
+# Stated error of the probability to be the largest: a hundred times the measured error.
 QUADRATURE = 1e-9
-SMALLEST = 1e-12  # of a variance, per unit s: below it rounding decides
+SMALLEST = 1e-12  # smallest variance per unit s: smaller ones are rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +54,12 @@ class SoftmaxMoments:
 
     Attributes:
         mean: p_c = E softmax_c, [B, C].
-        product: E softmax_c softmax_j, [B, C, C]; dp_c / dm_j = delta_cj p_c - product_cj.
+        product: E softmax_c softmax_j, [B, C, C]. dp_c / dm_j = delta_cj p_c - product_cj.
         error: bound of the error of every entry of both, [B].
-        proved: whether the error is a bound. Else it is statistical, from scrambled Sobol points.
-        tilt: bound of the errors of product_cj summed over j != c, for every c, and of half those of the gradient of
-            p_c - p_j in the means, [B].
-        by_rule: whether all of it is from the trapezoidal rule.
+        proved: whether the error is a bound. Otherwise it is statistical, from scrambled Sobol points.
+        tilt: bound of the errors of product_cj summed over j != c, for every c, [B]. It also bounds half the errors of
+            the gradient of p_c - p_j in the means.
+        by_rule: whether all values are from the trapezoidal rule.
     """
 
     mean: FloatArray
@@ -76,13 +77,13 @@ MomentsOf = Callable[[FloatArray, FloatArray], SoftmaxMoments]
 def centred_root(covariance: FloatArray) -> FloatArray:
     """Return L [B, C, C - 1] with L L' the covariance [B, C, C] of the latent values less their average.
 
-    Negative eigenvalues, which rounding makes, count as zero.
+    Negative eigenvalues, from rounding, count as zero.
     """
     C = covariance.shape[-1]
     centring = np.eye(C) - 1.0 / C
     values, vectors = np.linalg.eigh(centring @ covariance @ centring)
-    # The direction of equal values has eigenvalue zero. What is first is as small, up to rounding.
-    # The largest come first: there Sobol points are best.
+    # The direction of equal values has eigenvalue zero: the first eigenvalue is as small, up to rounding. The largest
+    # are put first: there Sobol points are best.
     values, vectors = values[:, :0:-1], vectors[:, :, :0:-1]
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
 
@@ -93,7 +94,7 @@ def softmax_moments(mean: FloatArray, root: FloatArray, otherwise: MomentsOf | N
     Args:
         mean: [B, C].
         root: [B, C, C - 1].
-        otherwise: where the trapezoidal rule takes too many nodes. By default scrambled Sobol points.
+        otherwise: method if the trapezoidal rule takes too many nodes. Default: scrambled Sobol points.
 
     Raises:
         ValueError: if shapes disagree or a value is not finite.
@@ -105,7 +106,7 @@ def softmax_moments(mean: FloatArray, root: FloatArray, otherwise: MomentsOf | N
         raise ValueError("means and covariances must be finite")
     arrays = np.empty((B, C)), np.empty((B, C, C)), np.empty(B), np.empty(B)
     spread = root.max(axis=1) - root.min(axis=1)
-    # Similar spreads together: the widest of a group fixes its steps.
+    # Similar spreads are grouped: the widest of a group fixes its steps.
     order = np.argsort(spread.max(axis=1))
     proved = by_rule = True
     for rows in _groups(spread[order]) if B else ():
@@ -138,7 +139,7 @@ def _groups(spread: FloatArray) -> list[slice]:
 
 
 def _trapezoid(spread: FloatArray) -> _Rule | None:
-    """Return the product rule for columns of at most these spreads [K], None if it has too many nodes."""
+    """Return the product rule for columns of at most these spreads [K], or None if it has too many nodes."""
     with np.errstate(divide="ignore"):
         a = np.minimum(_SHARE * math.pi / spread, _FARTHEST)
     largest = 1.0 / np.cos(0.5 * a * spread) ** 2
@@ -198,7 +199,7 @@ def _scrambled(mean: FloatArray, root: FloatArray) -> SoftmaxMoments:
 
 @lru_cache(maxsize=16)
 def _sobol_nodes(directions: int) -> tuple[FloatArray, ...]:
-    """Return normal points [2^POWER, K] of every scrambling. The same in every run."""
+    """Return normal points [2^POWER, K] of every scrambling. They are the same in every run."""
     found = []
     for seed in range(REPETITIONS):
         unit = qmc.Sobol(directions, rng=np.random.default_rng([20201, seed])).random_base2(POWER)
@@ -262,8 +263,8 @@ class MultiClassPosterior(KernelPosterior):
     def difference(self, i: int, j: int) -> GPCPosterior:
         """Return f_i - f_j as the latent function of a binary classifier with kernel 2 k and the logistic link.
 
-        For two classes its class probability is that of class i. More rows than data are put together by an
-        orthogonal transformation.
+        For two classes its class probability is that of class i. If there are more rows than data, an orthogonal
+        transformation combines them.
 
         Raises:
             ValueError: if the classes are the same or out of range.
@@ -314,7 +315,7 @@ class RobustMaxPosterior(MultiClassPosterior):
     """C independent latent functions with one kernel. Class probabilities by the robust-max likelihood.
 
     Attributes:
-        epsilon: probability of a label that is not the largest latent value's, shared by the C - 1 others.
+        epsilon: probability that the label is not the class of the largest latent value, shared by the C - 1 others.
 
     Raises:
         ValueError: as `MultiClassPosterior`, unless 0 < epsilon < (C - 1) / C, or if the functions are correlated.
@@ -337,4 +338,4 @@ class RobustMaxPosterior(MultiClassPosterior):
         return predictive_probabilities(largest_probabilities(mean, variance), self.epsilon)
 
 
-# From GPflow's sparse variational classifiers with the softmax or the robust maximum to their posteriors.
+# Posteriors of GPflow's sparse variational classifiers with the softmax or the robust maximum.

@@ -1,13 +1,13 @@
-"""The robust-max likelihood: P(argmax F = j) for independent Gaussian latent values, and what follows from it.
+"""The robust-max likelihood: P(argmax F = j) for independent Gaussian latent values, and quantities from it.
 
 p(y | f) = 1 - epsilon where y = argmax f, otherwise epsilon / (C - 1) (Matthews 2017, ch. 4). With F_j ~ N(m_j, r_j),
 
     S_j = E[prod_{l != j} Phi((F_j - m_l) / sqrt(r_l))],
 
-a one-dimensional integral with features as narrow as the smallest deviation. Gauss-Hermite nodes follow the one
-density and step over the others' features (errors of 1e-2 at 50 nodes). The rule here is composite: panels of at most
-`PANEL` deviations of every latent value that still varies there, half of that for each tenfold of 10 classes, as a
-product of many distribution functions is steeper than one. Gauss-Legendre within. No TensorFlow.
+a one-dimensional integral with features as narrow as the smallest deviation. Gauss-Hermite nodes follow only one
+density and miss the others' features (errors of 1e-2 at 50 nodes). The rule here is composite. A panel has at most
+`PANEL` deviations of every latent value that still varies there. It is halved for each tenfold of 10 classes, since a
+product of many distribution functions is steeper than one. Each panel has a Gauss-Legendre rule. No TensorFlow.
 
 Equation: Matthews 2017, Notes Sec. 1
 """
@@ -28,16 +28,16 @@ from gpsuite.arrays import FloatArray, IntArray
 EPSILON = 0.01  # Wild et al. 2022
 # Deviations beyond which a normal distribution function is 0 or 1 in float64.
 REACH = 8.3
-# Largest width of a panel, in deviations of the narrowest latent value that varies on it, up to 10 classes.
+# Largest width of a panel for up to 10 classes, in deviations of the narrowest latent value that varies on it.
 PANEL = 4.0
-# Least deviation, relative to the distance from the largest mean, that nodes in float64 resolve.
+# Least deviation that nodes in float64 resolve, relative to the distance from the largest mean.
 RESOLVED = 1e-8
-# Deviations narrower than this part of their mean are moved to 0 first: otherwise nodes lose digits, up to 1e-8 of
-# S.
+# If a deviation is smaller than this share of its mean, the means are moved to 0 first. Otherwise nodes lose digits, up
+# to 1e-8 of S.
 TIGHT = 1e-6
-_NODES, _WEIGHTS = roots_legendre(16)  # on such panels: |sum of S - 1| below 1e-8
+_NODES, _WEIGHTS = roots_legendre(16)  # nodes per panel: with these panels |sum of S - 1| is below 1e-8
 _INVERSE_ROOT_TWO_PI = 1.0 / np.sqrt(2.0 * np.pi)
-_ROWS = 256  # points at a time: the working arrays stay near the processor
+_ROWS = 256  # points at a time: the working arrays fit in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class LabelProbability:
 def largest_probabilities(mean: FloatArray, variance: FloatArray) -> FloatArray:
     """Return S [N, C], the probability of each latent value to be the largest, of means and variances [N, C], C >= 2.
 
-    The sum over classes is 1 but for the quadrature's error (`sum_error`), and is left as it is found.
+    The sum over classes is 1 up to the quadrature's error (`sum_error`). It is not normalised.
 
     Raises:
         ValueError: if shapes disagree, C < 2, a value is not finite or a variance is not positive.
@@ -68,7 +68,7 @@ def largest_probabilities(mean: FloatArray, variance: FloatArray) -> FloatArray:
     found = np.empty_like(mean)
     for rows in _blocks(len(mean)):
         m, s = mean[rows], deviation[rows]
-        # the largest value lies between the largest lower and the largest upper reach
+        # the largest value is between the largest lower and the largest upper reach
         owner, nodes, weights = _rule(m, s, (m - REACH * s).max(axis=1), (m + REACH * s).max(axis=1))
         u = (nodes[:, :, None] - m[owner, None, :]) / s[owner, None, :]
         density = _INVERSE_ROOT_TWO_PI * np.exp(-0.5 * u * u) / s[owner, None, :]
@@ -78,7 +78,7 @@ def largest_probabilities(mean: FloatArray, variance: FloatArray) -> FloatArray:
 
 
 def label_probability(mean: FloatArray, variance: FloatArray, labels: IntArray) -> LabelProbability:
-    """Return S_y and its slopes for the label y in 0, ..., C - 1 of each point, as training needs it.
+    """Return S_y and its slopes for the label y in 0, ..., C - 1 of each point, for training.
 
     Raises:
         ValueError: as `largest_probabilities`, or if a label is not one of the classes.
@@ -94,7 +94,7 @@ def label_probability(mean: FloatArray, variance: FloatArray, labels: IntArray) 
 
 
 def gauss_hermite_probabilities(mean: FloatArray, variance: FloatArray, order: int) -> FloatArray:
-    """Return S [N, C] by the one Gauss-Hermite rule of Wild et al. 2022 (A.6), inexact where variances differ."""
+    """Return S [N, C] by the single Gauss-Hermite rule of Wild et al. 2022 (A.6). It is inexact if variances differ."""
     mean, variance = _checked(mean, variance)
     deviation = np.sqrt(variance)
     nodes, weights = roots_hermite(order)
@@ -132,7 +132,7 @@ def log_levels(n_classes: int, epsilon: float) -> tuple[float, float]:
 
 
 def sum_error(largest: FloatArray) -> float:
-    """Return the largest |sum_j S_j - 1|: the alarm of a quadrature that missed something."""
+    """Return the largest |sum_j S_j - 1|, which shows a failure of the quadrature."""
     return float(np.max(np.abs(largest.sum(axis=1) - 1.0)))
 
 
@@ -150,8 +150,8 @@ def checked_labels(labels: npt.NDArray[Any], count: int, n_classes: int) -> IntA
 def _resolved(mean: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return means and deviations [N, C] that give the same probabilities and that nodes in float64 can distinguish.
 
-    Where a deviation is tiny next to its mean, means are taken from the point's largest, and deviations are at least
-    `RESOLVED` of that distance: narrower ones are steps as well.
+    If a deviation is tiny compared with its mean, means are relative to the point's largest mean. Deviations are at
+    least `RESOLVED` of that distance: narrower ones are steps as well.
     """
     tight = (deviation < TIGHT * np.abs(mean)).any(axis=1)
     if not tight.any():
@@ -167,7 +167,7 @@ def _label_block(m: FloatArray, s: FloatArray, y: IntArray) -> tuple[FloatArray,
     own_m, own_s = m[rows, y], s[rows, y]
     others = m + REACH * s
     others[rows, y] = -np.inf
-    # above `high` the label is the largest for certain: the density's tail in closed form
+    # above `high` the label is certainly the largest: the density's tail in closed form
     high = np.minimum(own_m + REACH * own_s, others.max(axis=1))
     owner, nodes, weights = _rule(m, s, (m - REACH * s).max(axis=1), high)
     u = (nodes[:, :, None] - m[owner, None, :]) / s[owner, None, :]
@@ -221,7 +221,7 @@ def _products_of_others(phi: FloatArray) -> FloatArray:
 
 def _summed(owner: IntArray, panels: FloatArray, count: int) -> FloatArray:
     sums = [np.bincount(owner, panels[:, k], count) for k in range(panels.shape[1])]
-    return np.stack(sums, axis=1).astype(np.float64)  # bincount of nothing counts in integers
+    return np.stack(sums, axis=1).astype(np.float64)  # bincount of an empty array returns integers
 
 
 def _blocks(count: int) -> Iterator[slice]:

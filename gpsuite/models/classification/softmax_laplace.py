@@ -20,8 +20,8 @@ from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.linalg import stable_cholesky
 
 _MAX_HALVINGS = 40
-# A relative step below this shrinks by squares until the rounding of R stops it, far above that of K a if K is
-# ill-conditioned. Going on would leave it to the last bits whether STEP_TOLERANCE is ever met.
+# A relative step below this shrinks quadratically until the rounding of R stops it. If K is ill-conditioned this is far
+# above the rounding of K a. With more steps, the last bits would decide whether STEP_TOLERANCE is met.
 _QUADRATIC = 1e-7
 _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 
@@ -64,8 +64,8 @@ class MultiClassFit:
 
     Attributes:
         log_marginal_likelihood: the approximation of log p(y|X) (Eq. 3.44), in nats.
-        gradient: of it in the logarithms of (variance, lengthscales...), shape [T].
-        converged: whether a full Newton step is below `STEP_TOLERANCE`, or as small as rounding lets it be.
+        gradient: its gradient in the logarithms of (variance, lengthscales...), shape [T].
+        converged: whether a full Newton step is below `STEP_TOLERANCE`, or as small as rounding allows.
         state: weights a = K^-1 f of the mode, [C, N]. A start for near hyperparameters.
         mode: f, [C, N].
     """
@@ -118,8 +118,8 @@ def softmax_laplace(
 ) -> MultiClassFit:
     """Return the Gaussian approximation at the posterior mode, log q(y|X) and its gradient.
 
-    Newton's method on a = K^-1 f with the step halved until the posterior density does not fall; C + 1 factors of
-    order N a step.
+    It is Newton's method on a = K^-1 f. The step is halved until the posterior density does not fall. A step needs
+    C + 1 factors of order N.
 
     Raises:
         ValueError: if the lengthscales do not fit.
@@ -144,7 +144,7 @@ def softmax_laplace(
         size = 1.0 + float(np.max(np.abs(f)))
         converged = residual <= max(STEP_TOLERANCE * size, rounding)
         step = None if converged else _accepted_step(Y, density, (a, f), (full, onward))
-        # this close Newton converges quadratically: a step that did not halve is rounding
+        # this close Newton converges quadratically, so a step that did not halve is rounding
         converged |= residual <= _QUADRATIC * size and (residual >= 0.5 * before or step is None)
         if converged:
             a, f = full, onward
@@ -171,7 +171,7 @@ class _SoftmaxSystem:
 
     @cached_property
     def half(self) -> FloatArray:
-        """A_c with A_c'A_c = E_c M E_c, [C, N, N]. Asked for at the mode only."""
+        """A_c with A_c'A_c = E_c M E_c, [C, N, N]. Used only at the mode."""
         return np.stack([self.total.half_solve(each) for each in self.E])
 
     def weighted(self, v: FloatArray) -> FloatArray:
@@ -201,7 +201,7 @@ class _SoftmaxSystem:
 
 
 def _slope_matrix(system: _SoftmaxSystem, a: FloatArray, residual: FloatArray) -> FloatArray:
-    """Return M with d log q = sum M_ik dK_ik: (a a' - R) / 2 over classes, and the mode's own movement.
+    """Return M with d log q = sum M_ik dK_ik: (a a' - R) / 2 over classes, plus the movement of the mode.
 
     d log|B| / df_c = pi_c (t_c - t'pi), t = diag S - 2 S pi with S the posterior covariance at the datum.
     """
@@ -217,12 +217,12 @@ def _slope_matrix(system: _SoftmaxSystem, a: FloatArray, residual: FloatArray) -
 def _weight_roots(pi: FloatArray) -> FloatArray:
     """Return J [C, C - 1, N] with J J' = diag(pi) - pi pi' at every datum.
 
-    J = diag(sqrt(pi)) Q, the columns of Q an orthonormal basis of the complement of sqrt(pi), from a reflection.
+    J = diag(sqrt(pi)) Q. The columns of Q are an orthonormal basis of the complement of sqrt(pi), from a reflection.
     """
     q = np.sqrt(pi)
     C = len(q)
     normal = q.copy()
-    # the sign that does not cancel
+    # the sign without cancellation
     normal[0] += 1.0
     reflection = np.eye(C)[:, :, None] - 2.0 * normal[:, None] * normal[None] / (normal * normal).sum(axis=0)
     return np.asarray(q[:, None] * reflection[:, 1:])
@@ -232,7 +232,7 @@ def _accepted_step(
     Y: FloatArray, density: float, old: tuple[FloatArray, FloatArray], full: tuple[FloatArray, FloatArray]
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the longest halved step that does not lower the log density, or None if there is none."""
-    # at the mode the density is flat to rounding, which must not refuse the step
+    # at the mode the density is flat up to rounding. This must not reject the step
     slack, share = _ROUNDING * (1.0 + abs(density)), 1.0
     for _ in range(_MAX_HALVINGS):
         a, f = (before + share * (after - before) for before, after in zip(old, full, strict=True))

@@ -1,4 +1,4 @@
-"""Training of GP classifiers of two or several classes: marginal likelihood by L-BFGS-B within some evaluations."""
+"""Training of GP classifiers of two or several classes: marginal likelihood by L-BFGS-B within a budget."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from gpsuite.models.linalg import NonFiniteMatrixError, NotPositiveDefiniteError
 from gpsuite.models.search import SCIPY_RULES, Status, StepRules, minimise
 from gpsuite.registry import Registry
 
-# The search's box for the variance and each lengthscale. On separable data EP's evidence may rise with the
-# variance without end. Beyond the box it tells nothing more.
+# The search's box for the variance and each lengthscale. On separable data EP's evidence may rise with the variance
+# without limit. Beyond the box it contains no more information.
 SEARCH_RANGE = (1e-6, 1e6)
 Inference = Callable[[BinaryProblem, Hyperparameters, FloatArray | None], GPCFit]
 INFERENCES: Registry[Inference] = Registry("inference")
@@ -31,27 +31,27 @@ INFERENCES: Registry[Inference] = Registry("inference")
 
 INFERENCES.register("laplace")(laplace)
 INFERENCES.register("ep")(expectation_propagation)
-# Under a prior the search itself need not know the evidence to its last digits. The end is approximated in full.
+# With a prior the search does not need the evidence to its last digits. The end is approximated in full.
 ROUGH_MOMENTS, ROUGH_RULES = 1e-4, StepRules(decrease=1e-5, slope=1e-1)
 _ROUGH: dict[str, Inference] = {"ep": partial(expectation_propagation, tolerance=ROUGH_MOMENTS)}
-FIRST_ROWS = 300  # that a search under a prior begins with, if there are twice as many
+FIRST_ROWS = 300  # rows with which a search with a prior begins, if there are at least twice as many
 
 
 class StartOutsideBoxError(ValueError):
-    """A search for hyperparameters that would start outside of its box. Says where, and what the box is."""
+    """Raised if a search for hyperparameters would start outside of its box. Names the start and the box."""
 
 
 @dataclass(frozen=True)
 class HyperPrior:
     """Log density of a classifier's hyperparameters, up to a constant.
 
-    The marginal likelihood of classes that can be distinguished rises with the variance without end. A Student-t
-    density of the amplitude sqrt(variance) at zero location stops it, and a normal one of each log lengthscale around
-    the search's start keeps those of inputs that say nothing near it.
+    The marginal likelihood of classes that can be distinguished rises with the variance without limit. A Student-t
+    density of the amplitude sqrt(variance) at zero location stops this. Each log lengthscale has a normal density
+    around the search's start. It keeps the lengthscales of uninformative inputs near the start.
 
     Attributes:
         amplitude: scale of the Student-t distribution, in units of the latent function.
-        freedom: degrees of freedom of it. Infinity for the half-normal distribution.
+        freedom: degrees of freedom. Infinity for the half-normal distribution.
         spread: standard deviation of each log lengthscale. Infinity for none.
     """
 
@@ -64,7 +64,7 @@ class HyperPrior:
 
         Args:
             theta: the point.
-            start: where the search starts, the mean of the log lengthscales, [T].
+            start: start of the search, the mean of the log lengthscales, [T].
         """
         ratio, gradient = math.exp(theta[0]) / self.amplitude**2, np.empty_like(theta)
         if math.isinf(self.freedom):
@@ -77,7 +77,8 @@ class HyperPrior:
         return float(value - 0.5 * off @ off), gradient
 
 
-# Chosen on 12 public tables and confirmed on 12 others (scripts/study_priors.py): it proves most, and is as accurate.
+# Chosen on 12 public tables and confirmed on 12 others (scripts/study_priors.py): it proves most, with the same
+# accuracy.
 OWN_DATA = HyperPrior(0.5, spread=1.0)
 PRIORS: Registry[HyperPrior | None] = Registry("prior")
 PRIORS.register("none")(None)
@@ -101,11 +102,11 @@ FitAt = Callable[[Hyperparameters, FloatArray | None], FitT]
 
 @dataclass(frozen=True, eq=False)
 class Trained(Generic[FitT]):
-    """A classifier at the best hyperparameters met.
+    """A classifier at the best hyperparameters of the search.
 
     Attributes:
         evaluations: evaluations of the log marginal likelihood with its gradient (the paper's epochs).
-        status: done (converged), budget (stopped early) or diverged (the search failed; best point kept).
+        status: done (converged), budget (stopped early) or diverged (the search failed, and the best point is kept).
         failed: evaluations without a converged approximation. Their steps were rejected.
     """
 
@@ -137,11 +138,11 @@ def train_gpc(
     Args:
         problem: data, kernel and link. With `spec.ard` a single given lengthscale is used for each input.
         inference: laplace or ep.
-        start: of the search.
-        budget: its evaluations are those on all rows.
-        largest_variance: end of the search.
-        prior: of the hyperparameters, whose log density is added. The search then begins with the first rows, if there
-            are many, and is rougher. What it returns is not.
+        start: start of the search.
+        budget: limit. Its evaluations are on all rows.
+        largest_variance: upper limit of the variance.
+        prior: prior of the hyperparameters. Its log density is added. With many rows the search then begins with the
+            first rows and rougher approximations. The result is not rougher.
 
     Raises:
         UserError: if the inference is unknown.
@@ -173,10 +174,10 @@ def train_multiclass_gpc(
 
     Args:
         problem: data, classes and kernel. With `spec.ard` a single given lengthscale is used for each input.
-        start: of the search.
-        budget: its evaluations are those on all rows.
-        largest_variance: end of the search.
-        prior: as in `train_gpc`.
+        start: start of the search.
+        budget: limit. Its evaluations are on all rows.
+        largest_variance: upper limit of the variance.
+        prior: prior as in `train_gpc`.
 
     Raises:
         ValueError: if the lengthscales do not fit.
@@ -198,12 +199,13 @@ class _Search(Generic[FitT]):
     """Trainings of one kind of approximation.
 
     Attributes:
-        fits_of: first rows, or None for all -> the approximation, and the rougher one on the way there.
-        inference: name of it.
-        spec: of the model.
-        inputs: of the data.
-        largest_variance: end of the search.
-        prior: of the hyperparameters.
+        fits_of: function of the first rows, or None for all. It returns the approximation and a rougher one for the
+            search.
+        inference: name of the approximation.
+        spec: structure of the model.
+        inputs: inputs of the data.
+        largest_variance: upper limit of the variance.
+        prior: prior of the hyperparameters.
     """
 
     fits_of: Callable[[int | None], tuple[FitAt[FitT], FitAt[FitT]]]
@@ -214,7 +216,7 @@ class _Search(Generic[FitT]):
     prior: HyperPrior | None
 
     def trained(self, start: Hyperparameters, budget: Budget, rows: int, first_rows: int) -> Trained[FitT]:
-        """Search on all rows. Under a prior from where the first rows lead to, if there are twice as many."""
+        """Search on all rows. With a prior and twice as many rows, start at the result for the first rows."""
         lengths = start.lengthscales
         if self.spec.ard and len(lengths) == 1:
             start = Hyperparameters(start.variance, lengths * self.inputs, start.noise_variance)
@@ -250,7 +252,7 @@ class _Search(Generic[FitT]):
 
 
 class _Evidence(Generic[FitT]):
-    """The negative log marginal likelihood as the search sees it. NaN if no approximation converged."""
+    """The search's objective: the negative log marginal likelihood. NaN if no approximation converged."""
 
     def __init__(self, fit_at: FitAt[FitT], log_noise: float, prior: HyperPrior | None, mean: FloatArray) -> None:
         self._fit_at, self._log_noise, self._prior, self._mean = fit_at, log_noise, prior, mean

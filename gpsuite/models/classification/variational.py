@@ -1,4 +1,4 @@
-"""The links of `links` as GPflow likelihoods and TensorFlow functions, safe in the tails."""
+"""Variational classifiers of GPflow and their posteriors, with the links of `links` as stable likelihoods."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def exact_probit(f: tf.Tensor) -> tf.Tensor:
 
 
 class StableBernoulli(gpflow.likelihoods.Bernoulli):  # type: ignore[misc]
-    """GPflow's Bernoulli with log p computed without 1 - p, which rounds to zero from f = 9 (probit) on.
+    """GPflow's Bernoulli with log p computed without 1 - p. From f = 9 (probit) on 1 - p rounds to zero.
 
     Raises:
         ValueError: for another link.
@@ -92,7 +92,7 @@ def link_of(likelihood: gpflow.likelihoods.Likelihood) -> Link:
 def build_vgp(
     X: FloatArray, y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters, link: Link
 ) -> gpflow.models.VGP:
-    """Build GPflow's VGP, not trained, for labels y of -1 or +1. The model holds them as 0 and 1.
+    """Return GPflow's VGP, not trained, for labels y of -1 or +1. The model stores them as 0 and 1.
 
     Raises:
         ValueError: if data, lengthscales or link do not fit.
@@ -105,8 +105,8 @@ def build_vgp(
 def variational_posterior(model: VariationalModel) -> GPCPosterior:
     """Return the model's latent posterior with its present parameters.
 
-    With K_ZZ + jitter = L L', whitened mean m and covariance S = Q diag(lambda) Q' (GPflow's own q with
-    `whiten`; otherwise L^-1 m and L^-1 S L^-T): alpha = L^-T m, F = Q' L^-1, c = lambda - 1.
+    Let K_ZZ + jitter = L L', with whitened mean m and covariance S = Q diag(lambda) Q'. They are GPflow's own q with
+    `whiten`, otherwise L^-1 m and L^-1 S L^-T. Then alpha = L^-T m, F = Q' L^-1, c = lambda - 1.
 
     Raises:
         TypeError: for another model, kernel, link, mean function, inducing variable or several latent functions.
@@ -138,7 +138,7 @@ def as_vgp(posterior: GPCPosterior, y: FloatArray) -> gpflow.models.VGP:
 
     Raises:
         NotPositiveDefiniteError: if the approximation is more certain than GPflow's jitter and that of
-            `stable_cholesky` admit.
+            `stable_cholesky` allow.
     """
     spec = ModelSpec(single_kernel(posterior.kernel, "a VGP from a posterior"), ard=True)
     hyperparameters = Hyperparameters(posterior.variance, tuple(posterior.lengthscales.tolist()))
@@ -154,7 +154,7 @@ def as_vgp(posterior: GPCPosterior, y: FloatArray) -> gpflow.models.VGP:
 
 
 def _inducing(model: VariationalModel) -> tuple[FloatArray, CholeskyFactor]:
-    """Return Z [M, D] (of a VGP its training inputs) and the factor of K_ZZ with GPflow's own jitter."""
+    """Return Z [M, D] (for a VGP its training inputs) and the factor of K_ZZ with GPflow's own jitter."""
     if type(model) is gpflow.models.VGP:
         Z = np.asarray(tf.convert_to_tensor(model.data[0]).numpy())
     elif type(model) is not gpflow.models.SVGP:
@@ -168,7 +168,7 @@ def _inducing(model: VariationalModel) -> tuple[FloatArray, CholeskyFactor]:
     if not model.kernel.active_dims == slice(None, None, None):
         raise TypeError("a kernel on some of the inputs cannot be converted")
     K = np.asarray(model.kernel(Z).numpy()) + gpflow.config.default_jitter() * np.eye(len(Z))
-    # no jitter of ours: the posterior is GPflow's, and GPflow adds its own only
+    # no jitter of this package: the posterior is GPflow's, and GPflow adds only its own
     return Z, stable_cholesky(K, jitters=(0.0,))
 
 
@@ -213,8 +213,8 @@ def multiclass_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
 def softmax_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
     """Return the latent posterior of an SVGP under the softmax, regardless of its own likelihood.
 
-    The classes' variational distributions are independent: with K_ZZ + jitter = L L' and the whitened covariance
-    Q diag(lambda) Q' of class c, alpha_c = L^-T m_c, and the rows of its root are Q' L^-1 with weights lambda - 1.
+    The classes' variational distributions are independent. Let K_ZZ + jitter = L L', and Q diag(lambda) Q' the whitened
+    covariance of class c. Then alpha_c = L^-T m_c. The rows of its root are Q' L^-1 with weights lambda - 1.
 
     Raises:
         TypeError: for another model, kernel, mean function or inducing variable.

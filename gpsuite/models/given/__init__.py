@@ -1,1 +1,1 @@
-"""Models that were trained elsewhere, GPflow's and scikit-learn's, as the posteriors that bounds are found for."""
+"""Models that were trained elsewhere, by GPflow or scikit-learn, as posteriors that can be bounded."""

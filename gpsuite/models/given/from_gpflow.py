@@ -37,12 +37,12 @@ LINKS = {
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """A model taken apart.
+    """The parts of a model.
 
     Attributes:
-        model: GPflow's.
-        Z: the inputs that its posterior is a sum over, [M, D].
-        kernel: in the form that posteriors take, of the inputs in `columns`.
+        model: GPflow's model.
+        Z: the inputs over which its posterior is a sum, [M, D].
+        kernel: kernel in the form of posteriors, of the inputs in `columns`.
         columns: the inputs that it reads, [d].
         own: the kernel itself, of one latent function.
         offset: the constant mean function of every latent function, [L].
@@ -56,7 +56,7 @@ class Parts:
     offset: FloatArray
 
     def factor(self, added: float) -> CholeskyFactor:
-        """Return the factor of K_ZZ + added I, without a jitter of ours."""
+        """Return the factor of K_ZZ + added I, without a jitter of this package."""
         return stable_cholesky(self.own(self.Z).numpy() + added * np.eye(len(self.Z)), jitters=(0.0,))
 
     def posterior(self, kind: Any, alpha: FloatArray, root: FloatArray, weights: FloatArray, **more: Any) -> Any:
@@ -66,7 +66,7 @@ class Parts:
         return kind(X, kernel.kernel, kernel.variance, kernel.lengthscales, alpha, root, weights, largest, **more)
 
     def latent(self, white: float, shift: float) -> Latent:
-        """Return GPflow's latent moments less what the posterior does not hold."""
+        """Return GPflow's latent moments less the parts that the posterior does not include."""
 
         def moments(X: FloatArray) -> tuple[FloatArray, FloatArray]:
             mean, variance = (np.asarray(part.numpy(), dtype=np.float64) for part in self.model.predict_f(X))
@@ -77,7 +77,7 @@ class Parts:
         return moments
 
     def given(self, posterior: Any, about: str, white: float, shift: float, **more: Any) -> GivenModel:
-        """Return the model. White noise and a shift that the posterior does not hold are those given."""
+        """Return the model. `white` and `shift` are the white noise and shift that the posterior does not include."""
         return GivenModel(posterior, self.Z.shape[1], self.columns, about=about, own=self.latent(white, shift), **more)
 
 
@@ -85,8 +85,7 @@ def from_gpflow(model: Any) -> GivenModel:
     """Return a GPflow model's posterior with its present parameters.
 
     Raises:
-        UserError: in a sentence, if the model, its kernel, likelihood, mean function or inducing variable is none of
-            those that are known.
+        UserError: if the model, its kernel, likelihood, mean function or inducing variable is unknown.
         NotPositiveDefiniteError: if its covariance cannot be factorised with the model's own jitter.
     """
     if type(model) not in MODELS:

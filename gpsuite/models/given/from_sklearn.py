@@ -1,8 +1,8 @@
-"""Gaussian processes of scikit-learn: its Laplace classifier, one against the rest for several classes, and regression.
+"""Gaussian processes of scikit-learn: Laplace classifier, one-vs-rest classifier and regression.
 
-Its classifier integrates a sum of five error functions in place of the logistic link (Williams & Barber 1998). That sum
-is within `LINK_ERROR` of the link everywhere, so its probabilities are within that of the exact ones. Its classes come
-from the sign of the latent mean, which needs no link.
+Its classifier integrates a sum of five error functions in place of the logistic link (Williams & Barber 1998). The sum
+is within `LINK_ERROR` of the link everywhere. So its probabilities are within `LINK_ERROR` of the exact ones. Its
+classes come from the sign of the latent mean, which needs no link.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def from_sklearn(model: Any) -> GivenModel:
     """Return the posterior of a fitted scikit-learn Gaussian process.
 
     Raises:
-        UserError: in a sentence, if the model or its kernel is not known, or it is not fitted.
+        UserError: if the model or its kernel is unknown, or it is not fitted.
     """
     if not isinstance(model, GaussianProcessClassifier | GaussianProcessRegressor):
         raise UserError(

@@ -1,4 +1,4 @@
-"""A model that was trained elsewhere: its latent posterior, and where its library differs."""
+"""A model that was trained elsewhere: its latent posterior, and the differences of its library."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ShiftedPosterior(GPCPosterior):
     """The posterior of f + offset + noise: a constant mean function, and white noise in the kernel.
 
     Attributes:
-        offset: added to the mean.
-        spread: added to the variance, >= 0.
+        offset: number added to the mean.
+        spread: number added to the variance, >= 0.
     """
 
     offset: float = 0.0
@@ -40,13 +40,13 @@ class ShiftedPosterior(GPCPosterior):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OneVsRestPosterior:
-    """C classifiers of two classes each, which have their own kernels: class c against all others.
+    """C classifiers of two classes each with their own kernels: class c against all others.
 
     A point's class is the one with the largest probability. Probabilities are divided by their sum.
 
     Attributes:
-        parts: one for every class.
-        link_error: how far the library's own probability of a part may be from its exact one.
+        parts: classifiers, one for every class.
+        link_error: largest difference of the library's probability of a part from the exact one.
     """
 
     parts: tuple[GPCPosterior, ...]
@@ -87,17 +87,17 @@ class GivenModel:
     """A model that was trained elsewhere.
 
     Attributes:
-        posterior: of the inputs in `columns`, a `Posterior`. A regression's is a plain `LatentPosterior`.
-        inputs: how many inputs the model takes, D.
-        columns: those that its kernel reads, [d].
-        labels: names of the classes. Of a regression none.
-        about: what is certified, in a sentence.
-        own: latent means and variances at inputs [B, D] by the library that trained it, to compare with.
-        link_error: how far the library's own class probabilities may be from those that are certified.
-        uncertified: why no certificate can be saved. Empty if one can.
-        noise: of a regression's observations.
-        scale: of a regression's target: prediction = offset + scale mean.
-        offset: of the target.
+        posterior: a `Posterior` of the inputs in `columns`. A regression has a plain `LatentPosterior`.
+        inputs: number of inputs of the model, D.
+        columns: inputs that its kernel reads, [d].
+        labels: names of the classes, none for a regression.
+        about: sentence about the certified quantity.
+        own: latent means and variances at inputs [B, D] by the library that trained it, for comparison.
+        link_error: largest difference of the library's class probabilities from the certified ones.
+        uncertified: reason why no certificate can be saved. Empty if one can.
+        noise: noise variance of a regression's observations.
+        scale: scale of a regression's target: prediction = offset + scale mean.
+        offset: offset of the target.
     """
 
     posterior: Any
@@ -114,16 +114,16 @@ class GivenModel:
 
     @cached_property
     def several(self) -> bool:
-        """Whether there are more latent functions than one."""
+        """Whether there is more than one latent function."""
         return isinstance(self.posterior, MultiClassPosterior | OneVsRestPosterior)
 
     def in_units(self, scale: FloatArray, offset: FloatArray) -> GivenModel:
-        """Return the model of inputs z [D] where its own are (z - offset) / scale, scale > 0."""
+        """Return the model of inputs z [D]. The original inputs are (z - offset) / scale, scale > 0."""
         return replace(self, posterior=in_units(self.posterior, scale[self.columns], offset[self.columns]))
 
 
 def in_units(posterior: Posterior, scale: FloatArray, offset: FloatArray) -> Posterior:
-    """Return the posterior of inputs z with x = (z - offset) / scale. A stationary kernel stays one."""
+    """Return the posterior of inputs z with x = (z - offset) / scale. A stationary kernel stays stationary."""
     if isinstance(posterior, OneVsRestPosterior):
         return replace(posterior, parts=tuple(_moved(part, scale, offset) for part in posterior.parts))
     moved: Posterior = _moved(posterior, scale, offset)
@@ -135,7 +135,7 @@ def _moved(posterior: Any, scale: FloatArray, offset: FloatArray) -> Any:
 
 
 def shifted(posterior: GPCPosterior, offset: float, spread: float) -> GPCPosterior:
-    """Return the posterior with a constant mean and white noise. As it is if there is neither."""
+    """Return the posterior with a constant mean and white noise, or itself if both are zero."""
     if not (offset or spread):
         return posterior
     values = {each.name: getattr(posterior, each.name) for each in fields(posterior)}

@@ -1,4 +1,4 @@
-"""Kernels of GPflow and scikit-learn in the form that posteriors take: of sums and products, one sum of products."""
+"""Kernels of GPflow and scikit-learn in the form of posteriors. Sums and products become one sum of products."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ SKLEARN_NAMES = {1.5: "matern32", 2.5: "matern52", np.inf: "squared_exponential"
 
 
 def gpflow_kernel(kernel: Any, inputs: int) -> tuple[LatentKernel, IntArray]:
-    """Return a GPflow kernel of the inputs that it reads, and which of a model's they are.
+    """Return a GPflow kernel of the inputs that it reads, and the positions of these inputs in the model.
 
     Raises:
-        UserError: naming the kernel, if it is not known.
+        UserError: if the kernel is unknown. The message names it.
     """
     return _latent(kernel, inputs, _read_gpflow)
 
 
 def sklearn_kernel(kernel: Any, inputs: int) -> tuple[LatentKernel, IntArray]:
-    """Return a scikit-learn kernel and the inputs that it reads. Errors as `gpflow_kernel`."""
+    """Return a scikit-learn kernel and the inputs that it reads. Errors are as in `gpflow_kernel`."""
     return _latent(kernel, inputs, _read_sklearn)
 
 

@@ -25,7 +25,7 @@ from gpsuite.models.multi_output.observations import (
 )
 from gpsuite.models.sampling.priors import NOISE_FLOOR, Gamma, HyperPriors, UnconstrainedPrior
 
-# mean 1/2, a third of the lengthscales' prior mean: most of it is no more than a blur
+# mean 1/2, a third of the lengthscales' prior mean: most widths only blur slightly
 SMOOTHING_PRIOR = Gamma(1.5, 3.0)
 
 
@@ -35,7 +35,7 @@ class ConvolutionParameters:
 
     Attributes:
         variance: v_l of the latent processes [S, L].
-        lengthscale: of the latent processes [S, L], in units of the inputs.
+        lengthscale: lengthscales of the latent processes [S, L], in units of the inputs.
         noise: variance of each output's noise [S, P].
         smoothing: width s_p of each output's smoothing [S, P], in units of the inputs.
         W: mixing weights [S, P, L].
@@ -76,8 +76,8 @@ class ConvolutionParameters:
 class ConvolutionLikelihood(BatchedLikelihood[ConvolutionParameters]):
     """Log marginal likelihood of given observations as a function of the constrained parameters.
 
-    Pairs of values of the same two outputs share the widths T_l, so that every derivative is made of two sums per
-    class of pairs and latent process: of M_ij e_ij and of M_ij r_ij^2 e_ij, with M = K^-1 - alpha alpha' and
+    Pairs of values of the same two outputs share the widths T_l. So every derivative consists of two sums per class of
+    pairs and latent process. These are the sums of M_ij e_ij and of M_ij r_ij^2 e_ij, with M = K^-1 - alpha alpha' and
     e = exp(-r^2 / (2 T)).
     """
 
@@ -127,7 +127,7 @@ class ConvolutionLikelihood(BatchedLikelihood[ConvolutionParameters]):
     def _chain_rule(
         self, parameters: ConvolutionParameters, sums: FloatArray, diagonal: FloatArray
     ) -> ConvolutionParameters:
-        """Return the derivatives. A class counts for each of its outputs in turn, twice if they are the same."""
+        """Return the derivatives. A class counts once for each of its outputs, so twice if both are the same."""
         variance, lengthscale, W = parameters.variance, parameters.lengthscale, parameters.W
         own, half = parameters.own_spread, 0.5 * self._n_inputs
         by_variance = -0.5 * np.matmul(diagonal[:, None], W**2)[:, 0]
@@ -149,29 +149,27 @@ class ConvolutionLikelihood(BatchedLikelihood[ConvolutionParameters]):
         return ConvolutionParameters(by_variance, by_lengthscale, -0.5 * diagonal, by_smoothing, by_weight)
 
 
-# Convolution process with Gaussian smoothing: outputs that see the same latent processes through their own
-# blur.
+# Convolution process with Gaussian smoothing: each output smooths the same latent processes by its own width.
 #
-# f_p = sum_l G_pl * g_l with G_pl proportional to N(. | 0, A_p^-1) and latent covariances proportional to N(x
-# - x' | 0, Lambda_l^-1), so that cov(f_p(x), f_q(x')) is a sum of N(x - x' | 0, A_p^-1 + A_q^-1 +
-# Lambda_l^-1) (Alvarez and Lawrence 2011; Li, Rakitsch and Zimmer 2022, App. G and H). NumPy, for many
-# hyperparameter vectors at once. `gpsuite.data.generators.gp_samples.convolution_covariance` takes general
-# matrices.
+# f_p = sum_l G_pl * g_l with G_pl proportional to N(. | 0, A_p^-1). Latent processes have covariances proportional to
+# N(x - x' | 0, Lambda_l^-1). So cov(f_p(x), f_q(x')) is a sum of N(x - x' | 0, A_p^-1 + A_q^-1 + Lambda_l^-1) (Alvarez
+# and Lawrence 2011, and Li, Rakitsch and Zimmer 2022, App. G and H). NumPy, for many hyperparameter vectors at once.
+# `gpsuite.data.generators.gp_samples.convolution_covariance` takes general matrices.
 @dataclass(frozen=True)
 class ConvolutionProcess:
     """Gaussian convolution process with isotropic smoothing and latent kernels. Implements `MultiOutputModel`.
 
-    With A_p = I / s_p^2, Lambda_l = I / l_l^2, a_pl = 2 s_p^2 + l_l^2 and T = s_p^2 + s_q^2 + l_l^2:
+    With A_p = I / s_p^2, Lambda_l = I / l_l^2, a_pl = 2 s_p^2 + l_l^2 and T = s_p^2 + s_q^2 + l_l^2,
 
         cov(f_p(x), f_q(x')) = sum_l W_pl W_ql v_l (sqrt(a_pl a_ql) / T)^(D/2) exp(-|x - x'|^2 / (2 T)).
 
-    Smoothing kernels are scaled so that var f_p = sum_l W_pl^2 v_l regardless of the widths and D: W and v mean, and
-    have the same priors as, in the linear model of coregionalisation with squared exponential kernels, to which the
-    process tends as the widths s_p go to 0. In the paper's notation, with normal densities, c_l N(0 | 0, Lambda_l^-1)
-    = v_l and its weights are W_pl (a_pl / l_l^2)^(D/4).
+    Smoothing kernels are scaled: var f_p = sum_l W_pl^2 v_l regardless of the widths and D. So W and v have the same
+    meaning and priors as in the linear model of coregionalisation with squared exponential kernels. The process tends
+    to that model as the widths s_p go to 0. In the paper's notation, with normal densities, c_l N(0 | 0,
+    Lambda_l^-1) = v_l and its weights are W_pl (a_pl / l_l^2)^(D/4).
 
-    The order of u: latent variances [L], lengthscales [L], noise variances [P], smoothing widths [P], weights W [P, L]
-    row by row. Softplus makes the positive ones (noise: 1e-6 + softplus). Weights are unchanged.
+    u holds latent variances [L], lengthscales [L], noise variances [P], smoothing widths [P] and weights W [P, L] row
+    by row. Positive values are softplus of u (noise: 1e-6 + softplus). Weights are unchanged.
 
     Attributes:
         n_outputs: P.

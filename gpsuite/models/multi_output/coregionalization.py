@@ -1,7 +1,7 @@
 """Log marginal likelihood of the linear model of coregionalisation and its gradient, for many parameters at once.
 
-What LAPACK does is in `observed_pairs`: per parameter vector a Cholesky factor, the inverse from it, two symmetric
-products. The other work is sums over the pairs of each two outputs.
+`ObservedPairs` and `CovarianceBatch` call LAPACK: per parameter vector a Cholesky factor, the inverse from it, two
+symmetric products. The other work is sums over the pairs of each two outputs.
 
 Equation: Li et al. 2022, Eq. (28)
 Equation: derived, likelihood and gradient for all particles
@@ -32,7 +32,7 @@ from gpsuite.models.multi_output.observations import (
 )
 from gpsuite.models.sampling.priors import NOISE_FLOOR, HyperPriors, UnconstrainedPrior
 
-# Parameter vectors per batch at least, where the pairs of outputs are more than this.
+# Least number of parameter vectors per batch, if there are more pairs of outputs than this.
 FEWEST, MANY_CLASSES = 4, 20
 MIXINGS = ("free", "identity")
 
@@ -42,8 +42,8 @@ class Parameters:
     """S hyperparameter vectors by name. Also used for derivatives with respect to each.
 
     Attributes:
-        variance: of the latent processes [S, L].
-        lengthscale: of the latent processes [S, L], in units of the inputs.
+        variance: variances of the latent processes [S, L].
+        lengthscale: lengthscales of the latent processes [S, L], in units of the inputs.
         noise: variance of each output's noise [S, P].
         W: mixing weights [S, P, L].
     """
@@ -63,16 +63,16 @@ class Parameters:
 class CoregionalizationLikelihood(BatchedLikelihood[Parameters]):
     """Log marginal likelihood of given observations as a function of the constrained parameters.
 
-    The observations are sorted by output. The pairs i > j of the lower triangle lie packed one after another, sorted by
-    their outputs (p, q): in one class the covariance is sum_l (variance_l W_pl W_ql) k_l, a product with one vector,
-    and every derivative is a dot product per class.
+    The observations are sorted by output. The pairs i > j of the lower triangle are stored in sequence, sorted by their
+    outputs (p, q). In one class the covariance is sum_l (variance_l W_pl W_ql) k_l, a product with one vector. Every
+    derivative is a dot product per class.
     """
 
     def __init__(self, observations: Observations, n_outputs: int, n_latent: int, kernel: str) -> None:
         pairs = ObservedPairs(observations, n_outputs)
         self._n_outputs, self._n_latent = n_outputs, n_latent
         self._kernel = LatentKernel(kernel, pairs.r2)
-        # With many classes calls cost more than the cache saves, so a batch never has fewer vectors.
+        # With many classes calls take more time than the cache saves, so a batch never has fewer vectors.
         least = FEWEST if len(pairs.classes) > MANY_CLASSES and len(pairs.r2) < CHUNK else 1
         super().__init__(pairs, max(least, CHUNK // max(1, n_latent * len(pairs.r2))))
 
@@ -110,7 +110,7 @@ class CoregionalizationLikelihood(BatchedLikelihood[Parameters]):
         """Sum (K^-1 - alpha alpha')_ij times k_l and l dk_l/dl over the pairs i, j of outputs p, q.
 
         Args:
-            sums: receives both sums over ordered pairs, the diagonal included, [2, count, L, P, P].
+            sums: output array of both sums over ordered pairs, including the diagonal, [2, count, L, P, P].
 
         Returns:
             The diagonal's sums by output [count, P].
@@ -129,7 +129,7 @@ class CoregionalizationLikelihood(BatchedLikelihood[Parameters]):
 
 
 class IndependentLikelihood:
-    """Log marginal likelihood of independent outputs: each output's covariance, factorised separately."""
+    """Log marginal likelihood of independent outputs. Each output's covariance is factorised separately."""
 
     def __init__(self, observations: Observations, n_outputs: int, kernel: str) -> None:
         self._parts: list[tuple[int, CoregionalizationLikelihood]] = []
@@ -182,21 +182,20 @@ def _chain_rule(parameters: Parameters, sums: FloatArray, diagonal: FloatArray) 
 
 # Linear model of coregionalisation: outputs that share latent Gaussian processes, and independent ones.
 #
-# cov(f_p(x), f_q(x')) = sum_l W_pl W_ql k_l(x, x') with zero mean. What is measured has noise of variance
-# noise_p (Li, Rakitsch and Zimmer 2022, section 2; Journel and Huijbregts 1978). NumPy, for many
-# hyperparameter vectors at once.
+# cov(f_p(x), f_q(x')) = sum_l W_pl W_ql k_l(x, x') with zero mean. Measurements have noise of variance noise_p (Li,
+# Rakitsch and Zimmer 2022, section 2, and Journel and Huijbregts 1978). NumPy, for many hyperparameter vectors at once.
 @dataclass(frozen=True)
 class LinearCoregionalization:
     """Linear model of coregionalisation with isotropic latent kernels. Implements `MultiOutputModel`.
 
-    The order of u: latent variances [L], lengthscales [L], noise variances [P], and with free mixing the weights W
-    [P, L] row by row. Softplus makes the positive ones (noise: 1e-6 + softplus). Weights are unchanged.
+    u holds latent variances [L], lengthscales [L], noise variances [P], and with free mixing the weights W [P, L] row
+    by row. Positive values are softplus of u (noise: 1e-6 + softplus). Weights are unchanged.
 
     Attributes:
         n_latent: number L of latent processes (default: P).
-        mixing: `free`, or `identity`: W is the identity, the outputs are independent. With one output that is an
-            ordinary Gaussian process, such as the safety model's.
-        kernel: `matern52` or `squared_exponential`, of every latent process.
+        mixing: `free` or `identity`. With `identity` W is the identity and the outputs are independent. With one output
+            this is an ordinary Gaussian process, such as the safety model's.
+        kernel: kernel of every latent process, `matern52` or `squared_exponential`.
 
     Raises:
         ValueError: if P or L is not positive, a name is unknown, or L differs from P with identity mixing.
@@ -292,7 +291,7 @@ class LinearCoregionalization:
         scaled = (parameters.variance[:, None] * W)[:, p, :, None] * W.swapaxes(1, 2)[:, None]
         distinct, where = _distinct(X)
         found = np.empty((len(u), len(X), len(X2), self.n_outputs))
-        # blocks of columns, then of hyperparameter vectors, whose work arrays stay in the cache
+        # blocks of columns, then of hyperparameter vectors: their work arrays fit in the cache
         width = min(max(1, CHUNK // (len(distinct) * self.n_latent + 1)), max(1, len(X2)))
         depth = min(max(1, CHUNK // (len(distinct) * self.n_latent * width + 1)), max(1, len(u)))
         work = np.empty((3, depth * len(distinct) * self.n_latent * width))
@@ -319,6 +318,6 @@ class LinearCoregionalization:
 
 
 def _distinct(X: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the distinct rows of X and where each row of X is among them. X itself if no row repeats."""
+    """Return the distinct rows of X and the position of each row of X in them. X itself if no row repeats."""
     distinct, where = np.unique(X, axis=0, return_inverse=True)
     return (X, np.arange(len(X))) if len(distinct) == len(X) else (distinct, where.reshape(-1))

@@ -1,4 +1,4 @@
-"""Isotropic kernels of unit variance for many lengthscales at once, with their derivatives.
+"""Observations of several outputs, isotropic kernels for many lengthscales at once, and interfaces of models.
 
 Equation: Li et al. 2022, Eq. (28)
 """
@@ -18,7 +18,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.sampling.priors import UnconstrainedPrior
 
-# Elements per batch of kernel values: the few arrays of a batch stay in the cache of one core.
+# Elements per batch of kernel values: the few arrays of a batch fit in the cache of one core.
 CHUNK = 60_000
 Unconstrained = TypeVar("Unconstrained")
 
@@ -79,11 +79,11 @@ class ContradictionError(ValueError): ...
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Measured values of single outputs, in the order of measuring. Only what was observed is kept.
+    """Measured values of single outputs, in the order of measuring. Only observed values are kept.
 
     Attributes:
         X: inputs [N, D], one row per value: an input with two measured outputs appears twice.
-        p: which output each value belongs to, counted from 0, [N].
+        p: output of each value, counted from 0, [N].
     """
 
     X: FloatArray
@@ -101,10 +101,10 @@ class Observations:
 
     @classmethod
     def from_table(cls, X: FloatArray, Y: FloatArray) -> Observations:
-        """Read inputs X [N, D] and a table Y [N, P] with NaN if an output was not observed.
+        """Return the observations in inputs X [N, D] and a table Y [N, P] with NaN if an output was not observed.
 
         Raises:
-            ValueError: if X and Y are not tables with as many rows.
+            ValueError: if X and Y are not tables with the same number of rows.
             ContradictionError: if one (x, p) has two different values.
         """
         if np.ndim(X) != 2 or np.ndim(Y) != 2 or len(X) != len(Y):
@@ -143,7 +143,7 @@ class Likelihood(Protocol):
 class HyperparameterModel(Protocol):
     """Interface that samplers and searches use: prior and likelihood of unconstrained hyperparameters u [S, d].
 
-    u holds S hyperparameter vectors (particles, draws or one optimum). Every method treats all at once.
+    u holds S hyperparameter vectors (particles, draws or one optimum). Every method handles all at once.
     """
 
     @property
@@ -179,15 +179,14 @@ class MultiOutputModel(HyperparameterModel, Protocol):
         """Return cov(f_p(x), f_p2(x2)) between listed pairs, [S, N, N2]."""
 
     def cross_covariance(self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray) -> FloatArray:
-        """Return cov(f_p(x), f_q(x2)) for every output q, [S, N, N2, P]. What all outputs share is computed once."""
+        """Return cov(f_p(x), f_q(x2)) for every output q, [S, N, N2, P]. Parts that outputs share are computed once."""
 
 
 # Covariances between observed values, packed by the outputs they belong to, and their factorisation by LAPACK in
 # batches.
 #
-# With K the covariance of the N observed values and alpha = K^-1 y: log p(y) = -(y' alpha + log det K + N log
-# 2 pi) / 2 and d log p / dK = -(K^-1 - alpha alpha') / 2 (Rasmussen and Williams 2006, equations 2.30 and
-# 5.9).
+# Let K be the covariance of the N observed values and alpha = K^-1 y. Then log p(y) = -(y' alpha + log det K + N log 2
+# pi) / 2 and d log p / dK = -(K^-1 - alpha alpha') / 2 (Rasmussen and Williams 2006, equations 2.30 and 5.9).
 class ObservedPairs:
     """The pairs i > j of observed values, sorted by their outputs (p, q), p >= q.
 
@@ -195,9 +194,9 @@ class ObservedPairs:
         y: values, sorted by output [N].
         p: their outputs, ascending [N].
         r2: squared distances of the pairs [M], M = N (N - 1) / 2.
-        position: where each pair lies in a matrix [N, N] stored by columns, [M].
+        position: position of each pair in a matrix [N, N] stored by columns, [M].
         classes: (p, q, slice of the pairs of these outputs).
-        member: 1 where a value belongs to an output, otherwise 0, [N, P].
+        member: 1 if a value belongs to an output, otherwise 0, [N, P].
     """
 
     def __init__(self, observations: Observations, n_outputs: int) -> None:
@@ -220,7 +219,7 @@ class ObservedPairs:
 
 
 class CovarianceBatch:
-    """Arrays for the covariances of one batch of parameter vectors, used again: fresh ones cost page faults.
+    """Arrays for the covariances of one batch of parameter vectors. They are reused: new arrays cause page faults.
 
     Attributes:
         packed: covariances of the pairs, or after `adjoints` the entries of K^-1 - alpha alpha' there, [size, M].
@@ -234,7 +233,7 @@ class CovarianceBatch:
         square = np.empty((size, n, n))
         self._flat = square.reshape(size, n * n)
         self.diagonal = self._flat[:, :: n + 1]
-        # Fortran-ordered, so that LAPACK works in place: the lower triangle of each view
+        # Fortran-ordered, so LAPACK works in place: the lower triangle of each view
         self._views = [each.T for each in square]
         self._alpha = np.empty((size, n))
 
@@ -244,7 +243,8 @@ class CovarianceBatch:
     def likelihoods(self, count: int) -> FloatArray:
         """Return the log marginal likelihoods [count] of the first covariances, -inf where one cannot be factorised.
 
-        By the inverses, which `adjoints` needs, too: a likelihood has the same bits with and without its gradient.
+        They use the inverses, which `adjoints` also needs. So a likelihood has the same bits with and without its
+        gradient.
         """
         pairs, y = self._pairs, self._pairs.y
         self._flat[:count, pairs.position] = self.packed[:count]
@@ -264,7 +264,7 @@ class CovarianceBatch:
 
 
 class ParameterVectors(Protocol):
-    """S hyperparameter vectors: a dataclass of arrays whose first axis counts them."""
+    """S hyperparameter vectors: a dataclass of arrays with the vectors as first axis."""
 
     def __len__(self) -> int: ...
 
@@ -275,7 +275,7 @@ Vectors = TypeVar("Vectors", bound=ParameterVectors)
 
 
 class BatchedLikelihood(ABC, Generic[Vectors]):
-    """Log marginal likelihood of given observations, for some parameter vectors after others."""
+    """Log marginal likelihood of given observations, for one batch of parameter vectors after another."""
 
     _batch: CovarianceBatch
 
@@ -297,7 +297,7 @@ class BatchedLikelihood(ABC, Generic[Vectors]):
     def _fill_covariances(self, parameters: Vectors) -> None: ...
 
     def _covariances(self, parameters: Vectors) -> Iterator[slice]:
-        """Fill the batch with the covariances of some vectors after others, and yield which."""
+        """Fill the batch with the covariances of one slice of vectors after another, and yield the slices."""
         count = len(parameters)
         step = min(self._step, count)
         if step > len(self._batch):
@@ -340,7 +340,7 @@ class ConstrainedLikelihood(Protocol[Unconstrained]):
 
 
 class UnconstrainedLikelihood(Generic[Unconstrained]):
-    """The log marginal likelihood as a function of u, -inf and zero if not finite, zero without observations."""
+    """The log marginal likelihood as a function of u, -inf with zero gradient if not finite, 0 without observations."""
 
     def __init__(
         self, model: ConstrainedModel[Unconstrained], of_parameters: ConstrainedLikelihood[Unconstrained] | None

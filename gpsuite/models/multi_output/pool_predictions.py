@@ -1,7 +1,7 @@
 """Sparse multi-output regression: the optimal variational posterior mean for given hyperparameters.
 
-Titsias 2009, Eq. (6), with an inducing variable for each of M (input, output) pairs: the outputs share them through the
-covariance of the multi-output model, and every output has its own noise.
+See Titsias 2009, Eq. (6). Each of M (input, output) pairs has an inducing variable. The outputs share these through the
+covariance of the multi-output model. Every output has its own noise.
 
 Equation: Titsias 2009, Eq. (6)
 Equation: Li et al. 2022, Eq. (5), Eq. (6)
@@ -21,11 +21,11 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 
-INDUCING_BLOCK = 1000  # observations, or inputs, whose covariances with the inducing pairs are held at once
+INDUCING_BLOCK = 1000  # number of observations or inputs with covariances with the inducing pairs held at once
 LOG_2PI = math.log(2.0 * math.pi)
-# Numbers per block of work: a block and what is computed from it stay in a core's cache.
+# Numbers per block of work: a block and its results fit in a core's cache.
 BLOCK = 120_000
-# Numbers per group of hyperparameter vectors, for which a model computes at once what these share.
+# Numbers per group of hyperparameter vectors. A model computes the shared parts of a group at once.
 GROUP = 8 * BLOCK
 
 
@@ -65,29 +65,29 @@ class SparseMultiOutput:
 # Predictions at a fixed pool of inputs for many hyperparameter vectors, kept up to date as observations
 # arrive.
 #
-# With K the covariance of the N observations and L Lᵀ = K + noise its factorisation, V = L⁻¹ K(X, pool) and w
-# = L⁻¹ y give the posterior of the noise-free f at the pool: mean Vᵀ w, covariance k(x, x) − Vᵀ V. A further
-# observation adds one row to L, w and V and leaves the others as they are, so that it costs O(N · pool) in
-# place of O(N² · pool). The new row is the block Cholesky step of Rasmussen and Williams (2006), A.3, and
-# exact.
+# Let K be the covariance of the N observations and L Lᵀ = K + noise its factorisation. V = L⁻¹ K(X, pool) and w = L⁻¹ y
+# give the posterior of the noise-free f at the pool: mean Vᵀ w, covariance k(x, x) − Vᵀ V. A further observation adds
+# one row to L, w and V. The other rows do not change. So it takes O(N · pool) in place of O(N² · pool) operations. The
+# new row is the exact block Cholesky step of Rasmussen and Williams (2006), A.3.
 class PoolPredictions:
     """Posterior of the noise-free outputs at a pool of inputs, one for each of S hyperparameter vectors.
 
     The buffers are allocated once. `recompute` and `extend` write into them, also into `mean`, `variance` and
-    `covariance`: copy what must outlive the next change.
+    `covariance`. Copy arrays that are needed after the next change.
 
     Args:
-        capacity: largest N that will be reached. V takes 8 S capacity n P bytes. None keeps no V: the predictions
-            can be recomputed, not extended.
-        covariances: keep also the covariances between the outputs at each input.
-        dtype: of V. float32 needs half the memory and makes extensions of large pools about 1.5 times as fast, at an
-            error of about 1e-6 of the prior standard deviation (variance) for the mean (variance).
+        capacity: largest N. V takes 8 S capacity n P bytes. None keeps no V: the predictions can be recomputed, not
+            extended.
+        covariances: whether to keep the covariances between the outputs at each input.
+        dtype: type of V. With float32 it needs half the memory and extensions of large pools are about 1.5 times as
+            fast. The error of the mean (variance) is about 1e-6 of the prior standard deviation (variance).
 
     Attributes:
         mean: posterior means [S, n, P].
         variance: posterior variances of the noise-free f, [S, n, P].
         covariance: posterior covariances between the outputs at each input, [S, n, P, P], or None.
-        jitter: added to the diagonal of each covariance of the observations to factorise it, [S], 0 if none is needed.
+        jitter: numbers added to the diagonal of each covariance of the observations to factorise it, [S], 0 if none is
+            needed.
 
     Raises:
         ValueError: if there are more observations than the capacity, or none.
@@ -111,9 +111,9 @@ class PoolPredictions:
         S, n, P, kept = len(u), len(X_pool), model.n_outputs, capacity or 0
         self.mean = np.empty((S, n, P))
         self.covariance = np.empty((S, n, P, P)) if covariances else None
-        # One memory for both: the variances are the diagonals.
+        # Both share memory: the variances are the diagonals.
         self.variance = np.empty((S, n, P)) if self.covariance is None else np.einsum("snpp->snp", self.covariance)
-        # filled, so that all its memory is taken now and none later, row by row
+        # filled, so all its memory is allocated now and not later, row by row
         self._V = np.full((S, kept, n * P), 0.0, dtype=dtype)
         self._lower = np.zeros((S, kept, kept))
         self._whitened = np.empty((S, kept))
@@ -121,7 +121,7 @@ class PoolPredictions:
         self.recompute(u, observations)
 
     def recompute(self, u: FloatArray, observations: Observations) -> None:
-        """Condition again on the observations, with new hyperparameters u [S, d], in the same buffers.
+        """Update the predictions in place, given the observations and new hyperparameters u [S, d].
 
         Raises:
             ValueError: on another number of hyperparameter vectors, too many observations or none.
@@ -143,21 +143,21 @@ class PoolPredictions:
                 self._solve(members, columns, lower, whitened)
 
     def extend(self, X: FloatArray, p: IntArray, y: FloatArray) -> FloatArray:
-        """Condition on further values [m] of outputs p [m] at inputs X [m, D] as well: one, or a few at once.
+        """Update the predictions in place by further values [m] of outputs p [m] at inputs X [m, D], one or a few.
 
         Returns:
             log N(y | mean, covariance + noise), the joint log density of the values as predicted without them, [S].
 
         Raises:
             ValueError: if the capacity does not suffice or a value is not finite.
-            LinAlgError: if the predictive covariance of the values is not positive definite. Nothing has changed then.
+            LinAlgError: if the predictive covariance of the values is not positive definite. Then nothing has changed.
         """
         seen, N, m = self.observations, len(self.observations), len(y)
         self._require_room(N + m)
         longer = seen.extended(X, p, y)
         if not m:
             return np.zeros(len(self.u))
-        # Of L's new rows [half, factor]: half is k(new, X) L⁻ᵀ, factor the factor of what is left of k(new, new).
+        # L's new rows are [half, factor]: half is k(new, X) L⁻ᵀ, factor is the factor of the remainder of k(new, new).
         half = self.model.covariance(self.u, X, p, seen.X, seen.p)
         for lower, right in zip(self._lower, half, strict=True):
             right[:] = lapack.dtrtrs(lower[:N, :N].T, right.T, lower=0, trans=1)[0].T
@@ -176,9 +176,9 @@ class PoolPredictions:
         return np.asarray(-0.5 * ((whitened**2).sum(axis=1) + log_determinants + m * LOG_2PI))
 
     def select(self, particles: IntArray) -> None:
-        """Take the hyperparameter vectors with these indices [S], as resampling without a move does."""
+        """Replace the hyperparameter vectors by those with these indices [S], as in resampling without a move."""
         self.u = self.u[particles]
-        # The variances are part of the covariances where these are kept.
+        # If covariances are kept, the variances are part of them.
         spread = self.variance if self.covariance is None else self.covariance
         for buffer in (self.mean, spread, self.jitter, self._lower, self._whitened):
             buffer[:] = buffer[particles]
@@ -225,7 +225,7 @@ class PoolPredictions:
                 self.covariance[s, columns] = prior[i] - _sum_of_outer_products(V.reshape(N, -1, P))
 
     def _add_rows(self, members: slice, X: FloatArray, p: IntArray) -> None:
-        """Append the rows of V of new observations, whose rows of L and w are there. Update some members."""
+        """Append the rows of V of new observations and update some members. Their rows of L and w must exist."""
         N, m = len(self.observations), len(p)
         u, V = self.u[members], self._V[members]
         half, factor = self._lower[members, N : N + m, :N], self._lower[members, N : N + m, N : N + m]
@@ -252,7 +252,7 @@ def _blocks(total: int, size: int) -> Iterator[slice]:
 
 
 def _sum_of_outer_products(rows: FloatArray) -> FloatArray:
-    """Return sum over i of rows_inp rows_inq, [n, P, P]: by pairs of outputs, several times faster than at once."""
+    """Return sum over i of rows_inp rows_inq, [n, P, P], by pairs of outputs: several times faster than all at once."""
     n, P = rows.shape[1:]
     total = np.empty((n, P, P))
     for p in range(P):

@@ -1,8 +1,8 @@
-"""Kernels of infinitely wide dense networks (NNGP) in closed form, as numpy functions and as GPflow kernels.
+"""Gaussian random elements, and kernels of infinitely wide dense networks (NNGP) in closed form.
 
-Dense-[activation-Dense]^depth with independent normal weights and biases: K_0 = b + w x'x / D and
-K_(l+1) = b + w E[act(u) act(v)], (u, v) ~ N(0, K_l), with weight variance w and bias variance b (Neal 1996; Cho &
-Saul 2009 for ReLU; Williams 1998 for erf).
+The network is Dense-[activation-Dense]^depth with independent normal weights and biases. K_0 = b + w x'x / D and
+K_(l+1) = b + w E[act(u) act(v)], (u, v) ~ N(0, K_l), with weight variance w and bias variance b. See Neal 1996, Cho &
+Saul 2009 for ReLU, Williams 1998 for erf.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ ACTIVATIONS = ("relu", "erf")
 # Added to the diagonal of K_ZZ, as a share of its mean.
 JITTER = 1e-6
 _ROWS = 2000
-# Variances are kept above this share of the prior's: below it the difference is rounding.
+# Variances are at least this share of the prior's: smaller differences are rounding.
 SMALLEST_SHARE = 1e-10
 _ELEMENT_ROWS = 1000
-LARGEST_FEATURES = 2**27  # numbers kept of A(X): 1 GiB
-# Rows whose marginal likelihood is maximised: an evaluation costs N^3 + N^2 D.
+LARGEST_FEATURES = 2**27  # largest number of kept entries of A(X): 1 GiB
+# Number of rows for the marginal likelihood: an evaluation takes N^3 + N^2 D operations.
 ROWS = 500
-START_NOISE, SMALLEST_NOISE = 0.1, 1e-4  # of targets of about unit variance
+START_NOISE, SMALLEST_NOISE = 0.1, 1e-4  # noise variances for targets of about unit variance
 PRIORS: Registry[Callable[[FloatArray], gpflow.kernels.Kernel]] = Registry("prior")
 
 
@@ -52,7 +52,7 @@ class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
 
     Args:
         weight_variance: w > 0. For ReLU 2 keeps the diagonal through the layers.
-        bias_variance: b >= 0. It is not trained if it is 0.
+        bias_variance: b >= 0. A value of 0 is not trained.
 
     Raises:
         UserError: if the activation is unknown.
@@ -83,7 +83,7 @@ class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
         self.scale = gpflow.Parameter(scale, transform=positive)
 
     def K(self, X: Any, X2: Any = None) -> Any:
-        """Return k(X, X2), shape [N, N2] (of X with itself without X2)."""
+        """Return k(X, X2), shape [N, N2], or k(X, X) without X2."""
         X2 = X if X2 is None else X2
         w, b, scale = self._values()
         inputs = tf.cast(tf.shape(X)[-1], X.dtype)
@@ -109,7 +109,7 @@ class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
         return weight, bias, scale
 
     def _expectation(self, cross: Any, left: Any, right: Any, equal: bool = False) -> Any:
-        """Return E[act(u) act(v)] for normal (u, v) with variances `left`, `right`. `equal` says u = v."""
+        """Return E[act(u) act(v)] for normal (u, v) with variances `left`, `right`. `equal` states that u = v."""
         if self.activation == "erf":
             ratio = 2.0 * cross / tf.sqrt((1.0 + 2.0 * left) * (1.0 + 2.0 * right))
             return 2.0 / np.pi * tf.asin(ratio)
@@ -143,10 +143,10 @@ def _relu_expectation(cross: Any, left: Any, right: Any) -> tuple[Any, Any]:
 
 
 class InducingBasis:
-    """Features A(x) = L^-1 k(Z, x), K_ZZ + jitter I = L L', of a kernel whose parameters stay as they are.
+    """Features A(x) = L^-1 k(Z, x), K_ZZ + jitter I = L L', of a kernel with fixed parameters.
 
     Args:
-        jitter: added to the diagonal, in units of the kernel. None: `JITTER` times the diagonal's mean.
+        jitter: number added to the diagonal, in units of the kernel. None: `JITTER` times the diagonal's mean.
 
     Raises:
         ValueError: if Z is not a finite matrix with a row.
@@ -209,7 +209,7 @@ class VariationalKernel(Protocol):
 
         Args:
             features: A(X) of the measure's basis [M, N]. None if there is no basis.
-            chosen: S, at most N, 0 where only the variances are needed.
+            chosen: S, at most N, 0 if only the variances are needed.
         """
 
 
@@ -230,15 +230,15 @@ class SparseKernel:
 
     @classmethod
     def from_covariance(cls, basis: InducingBasis, covariance: FloatArray, classes: int) -> SparseKernel:
-        """Build from one whitened covariance S = B B' [M, M] for every class."""
+        """Return the kernel from one whitened covariance S = B B' [M, M] for all classes."""
         lower = stable_cholesky(covariance).lower
         return cls(basis, np.broadcast_to(lower, (classes, *lower.shape)))
 
     @classmethod
     def from_plain(cls, basis: InducingBasis, factors: FloatArray) -> SparseKernel:
-        """Build from L [C, M, M] of r = k - k_xZ K_ZZ^-1 k_Zx' + k_xZ L L' k_Zx'."""
+        """Return the kernel from L [C, M, M] of r = k - k_xZ K_ZZ^-1 k_Zx' + k_xZ L L' k_Zx'."""
         whitened = basis.factor.T @ factors
-        # W' = QR: R' is lower triangular with R'R = WW', where L is singular too
+        # W' = QR: R' is lower triangular with R'R = WW', even if L is singular
         triangles = np.asarray(np.linalg.qr(whitened.transpose(0, 2, 1), mode="r"))
         return cls(basis, triangles.transpose(0, 2, 1))
 
@@ -257,7 +257,7 @@ class SparseKernel:
     def mean_variance(self, X: FloatArray) -> Callable[[], Any]:
         """Return a function of the variables' values: the means of r_j(x, x) over rows X [N, D], [C].
 
-        They are the mean of k - A'A plus tr(B_j' G B_j) for G [M, M] the mean of A A', so that a call costs M^3.
+        They are the mean of k - A'A plus tr(B_j' G B_j) for G [M, M] the mean of A A'. So a call takes M^3 operations.
         """
         gram, left_over = np.zeros((self.basis.size, self.basis.size)), 0.0
         for start in range(0, len(X), _ROWS):
@@ -280,10 +280,10 @@ class SparseKernel:
 
 
 class NetworkKernel:
-    """r_j = an infinitely wide network's kernel, its variances and scale trained for each class.
+    """r_j = an infinitely wide network's kernel. Its variances and scale are trained for each class.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if there is no kernel.
     """
 
     def __init__(self, kernels: list[NNGP]) -> None:
@@ -307,14 +307,14 @@ class VariationalMean(Protocol):
     def variables(self) -> list[Any]: ...
 
     def __call__(self, X: Any, features: Any) -> Any:
-        """Return m_Q(X), shape [N, C]; features: A(X) of the measure's basis [M, N], or None."""
+        """Return m_Q(X), shape [N, C]. `features` are A(X) of the measure's basis [M, N], or None."""
 
 
 class NetworkMean:
-    """m_Q = m_P + a network of C outputs, whose output layer starts at 0.
+    """m_Q = m_P + a network of C outputs with an output layer that starts at 0.
 
-    It so starts at the prior's mean, where every class is as likely: robust max has no slope to offer where means
-    differ by many deviations, and a network of random outputs would never hear of half of its rows.
+    So it starts at the prior's mean, where all classes are equally likely. Robust max has no slope if means differ by
+    many deviations. With random outputs half of the rows would have no effect on the network.
     """
 
     def __init__(self, prior_mean: float, network: Network, rng: np.random.Generator) -> None:
@@ -367,14 +367,14 @@ class GaussianElement:
         return self.mean(X, features), *self.kernel.evaluate(X, features, chosen)
 
     def with_features(self, X: FloatArray) -> FloatArray:
-        """Return inputs [N, D] and A(x), which no training changes [N, D + M]. Only the inputs if that is large."""
+        """Return inputs [N, D] with A(x), which training does not change, [N, D + M]. Only the inputs if A is large."""
         if self.basis is None or len(X) * self.basis.size > LARGEST_FEATURES:
             return X
         parts = [self.basis.features(tf.constant(X[at : at + _ROWS])).numpy().T for at in range(0, len(X), _ROWS)]
         return np.hstack([X, np.concatenate(parts)])
 
     def split(self, X: Any) -> tuple[Any, Any]:
-        """Return inputs [N, D] and A(X) [M, N], None without a basis. X as in `moments`."""
+        """Return inputs [N, D] and A(X) [M, N], None without a basis. X is as in `moments`."""
         if self.basis is None:
             return X, None
         if X.shape[1] == self.inputs:
@@ -400,7 +400,7 @@ def checked_inputs(X: FloatArray, inputs: int) -> FloatArray:
     """Return inputs as float64 [N, D].
 
     Raises:
-        ValueError: if their shape is another, there is no row, or a value is not finite.
+        ValueError: if their shape is wrong, there is no row, or a value is not finite.
     """
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or X.shape[1] != inputs or len(X) == 0:
@@ -416,8 +416,8 @@ class FittedPrior:
     """A prior kernel for targets around a constant mean.
 
     Attributes:
-        noise_variance: of the targets around the functions, in their squared units.
-        report: how the search went. Its loss is the negative log marginal likelihood.
+        noise_variance: noise variance of the targets around the functions, in their squared units.
+        report: report of the search. Its loss is the negative log marginal likelihood.
     """
 
     kernel: gpflow.kernels.Kernel
@@ -450,7 +450,7 @@ def fit_prior(
 ) -> FittedPrior:
     """Choose a kernel's parameters and the noise by L-BFGS on the marginal likelihood of some rows.
 
-    The evaluations end long before the search of many lengthscales converges, so it runs on a grid: see
+    The evaluations end long before a search of many lengthscales converges. So it runs on a grid: see
     `projected_lbfgs`.
 
     Raises:
@@ -475,12 +475,12 @@ def _prior_model(name: str, X: FloatArray, Y: FloatArray) -> tuple[gpflow.models
     return model, [p.unconstrained_variable for p in model.trainable_parameters]
 
 
-# the same rows are searched for every method of a fold, and for every number of inducing inputs: seconds each time
+# every method of a fold and every number of inducing inputs searches the same rows, seconds each time
 @lru_cache(maxsize=4)
 def _unhurried(
     name: str, X_shape: tuple[int, ...], X: bytes, Y_shape: tuple[int, ...], Y: bytes, evaluations: int | None
 ) -> Minimum:
-    """Search without a clock, so that the same rows always give the same point."""
+    """Search without a time limit: the same rows always give the same point."""
     arrays = np.frombuffer(X).reshape(X_shape), np.frombuffer(Y).reshape(Y_shape)
     return _prior_search(*_prior_model(name, *arrays), Budget(evaluations=evaluations))
 
@@ -519,7 +519,7 @@ def certifiable_posterior(element: GaussianElement, link: Link) -> GPCPosterior:
     With K_ZZ + jitter = L L' and S = B B' = Q diag(lambda) Q': alpha = L^-T b, F = Q' L^-1, c = lambda - 1.
 
     Raises:
-        TypeError: for another element: a network's mean has no certified range, a constant none either.
+        TypeError: for another element: means by a network or a constant have no certified range.
     """
     parts, alpha, root, weights = _functions(element)
     if element.prior_mean != 0.0 or len(alpha) != 1:
@@ -537,7 +537,7 @@ def certifiable_posterior(element: GaussianElement, link: Link) -> GPCPosterior:
 def certifiable_robust_max(element: GaussianElement, epsilon: float) -> RobustMaxPosterior:
     """Return a measure of C >= 2 functions, kernel means and sparse kernels, as a robust-max classifier's posterior.
 
-    The prior's constant mean is the same for all functions and is left out: it moves no difference.
+    The prior's constant mean is the same for all functions and is left out: it changes no difference.
 
     Raises:
         TypeError: as `certifiable_posterior`, but for the prior's mean.
@@ -557,7 +557,7 @@ def certifiable_robust_max(element: GaussianElement, epsilon: float) -> RobustMa
 
 
 def _functions(element: GaussianElement) -> tuple[dict[str, Any], FloatArray, FloatArray, FloatArray]:
-    """Return inputs and kernel, and of every function alpha [C, M], root [C, M, M] and weights [C, M]."""
+    """Return inputs and kernel, and for every function alpha [C, M], root [C, M, M] and weights [C, M]."""
     mean, kernel, basis = element.mean, element.kernel, element.basis
     if not (isinstance(mean, KernelMean) and isinstance(kernel, SparseKernel) and basis is not None):
         raise TypeError("only a kernel mean with a sparse kernel can be certified")

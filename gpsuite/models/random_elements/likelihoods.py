@@ -1,7 +1,7 @@
 """Likelihoods on independent Gaussian latent values: expectation of log p for training, and predictions.
 
-Robust max and Gaussian are closed forms (but for robust max's quadrature), Bernoulli is one-dimensional quadrature,
-softmax sampling.
+Robust max and Gaussian are closed forms (except for robust max's quadrature). Bernoulli is one-dimensional quadrature.
+Softmax is sampling.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ClassLikelihood(Protocol):
         """Number of latent functions."""
 
     def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:
-        """Return E_Q log p(y | F) [N], a tensor, for labels [N]; seed: two integers, for sampling."""
+        """Return E_Q log p(y | F) [N], a tensor, for labels [N]. `seed` holds two integers, for sampling."""
 
     def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
         """Return the prediction for latent moments [N, L]."""
@@ -99,7 +99,7 @@ class RobustMax:
 
 @dataclass(frozen=True)
 class Softmax:
-    """p(y | f) = exp f_y / sum_j exp f_j, by sampling: afresh in training, at fixed points in prediction."""
+    """p(y | f) = exp f_y / sum_j exp f_j, by sampling: new draws in training, fixed points in prediction."""
 
     n_classes: int
 
@@ -108,14 +108,14 @@ class Softmax:
         return self.n_classes
 
     def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:
-        """Return E_Q log p(y | F) [N], its first term exact and the normaliser by `TRAINING_DRAWS` draws."""
+        """Return E_Q log p(y | F) [N]. Its first term is exact, the normaliser by `TRAINING_DRAWS` draws."""
         shape = tf.concat([[TRAINING_DRAWS], tf.shape(mean)], axis=0)
         draws = mean + tf.sqrt(variance) * tf.random.stateless_normal(shape, seed, dtype=tf.float64)
         normaliser = tf.reduce_mean(tf.reduce_logsumexp(draws, axis=2), axis=0)
         return tf.gather(mean, y, axis=1, batch_dims=1) - normaliser
 
     def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
-        """Return the mean softmax over `PREDICTION_DRAWS` Sobol points: off by 2e-3 at deviations of 3, 5e-3 at 30."""
+        """Return the mean softmax over `PREDICTION_DRAWS` Sobol points. Errors: 2e-3 at deviations of 3, 5e-3 at 30."""
         normals = normal_points(mean.shape[1])
         probabilities, data = np.empty_like(mean), np.empty(len(mean))
         for at in range(0, len(mean), _BLOCK_ROWS):
@@ -166,12 +166,12 @@ class Bernoulli:
         return ClassPrediction(np.stack([1.0 - one, one], axis=1), np.concatenate(data) if data else one)
 
     def _data_uncertainty(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        """Return E H[y | F] in nats [N]: a bump about f = 0, which nodes spread over a wide density would miss."""
+        """Return E H[y | F] in nats [N]: the entropy is a peak at f = 0 that nodes over a wide density would miss."""
         s = np.sqrt(variance)
         low, high = np.maximum(-_BUMP, mean - _REACH * s), np.minimum(_BUMP, mean + _REACH * s)
         f = low + np.maximum(high - low, 0.0) * _UNIT_NODES
         density = np.exp(-0.5 * ((f - mean) / s) ** 2) / (np.sqrt(2.0 * np.pi) * s)
-        # where the entropy has levelled off, at 0 unless sigma is squeezed
+        # here the entropy is constant, 0 unless sigma is squeezed
         far = self._entropy(np.array([_BUMP]))
         bump = ((self._entropy(f) - far) * density) @ _UNIT_WEIGHTS
         return np.asarray(far + bump * np.maximum(high - low, 0.0)[:, 0])
@@ -182,7 +182,7 @@ class Bernoulli:
 
 
 class GaussianNoise:
-    """y = F(x) + noise, its variance trained. ValueError if it is not positive."""
+    """y = F(x) + noise with a trained variance. ValueError if it is not positive."""
 
     n_latent = 1
 
@@ -239,6 +239,6 @@ def _label_probability(
 
 
 def normal_points(dimension: int) -> FloatArray:
-    """Return `PREDICTION_DRAWS` points spread like the standard normal distribution, always the same, [S, L]."""
+    """Return `PREDICTION_DRAWS` points of the standard normal distribution, always the same, [S, L]."""
     points = qmc.Sobol(dimension, scramble=True, seed=0).random(PREDICTION_DRAWS)
     return np.asarray(ndtri(np.clip(points, 1e-12, 1.0 - 1e-12)))

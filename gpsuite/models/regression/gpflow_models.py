@@ -1,4 +1,4 @@
-"""Exact Gaussian process regression.
+"""Exact and sparse Gaussian process regression of GPflow: build, train, predict, and posteriors.
 
 Equation: Titsias 2009, Eq. (9)
 Equation: Snelson & Ghahramani 2006, Eq. (9)
@@ -32,14 +32,14 @@ RegressionModel: TypeAlias = gpflow.models.GPR | gpflow.models.SGPR | gpflow.mod
 KINDS = {"GPR": gpflow.models.GPR, "SGPR": gpflow.models.SGPR, "GPRFITC": gpflow.models.GPRFITC}
 # Unconstrained trainable parameters [K] -> loss (nats) and gradient [K]. Not finite if there is none.
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
-# Compiled functions kept. The oldest goes first. TensorFlow's memory grows with each.
+# Largest number of kept compiled functions. The oldest is dropped first. TensorFlow's memory grows with each.
 MAX_KEPT = 16
 # Hyperparameter name (variance, lengthscales, noise_variance) -> smallest and largest value.
 HyperparameterBounds = Mapping[str, tuple[float, float]]
 
 
 def build_gpr(X: FloatArray, Y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters) -> gpflow.models.GPR:
-    """Build exact GP regression with zero mean for X [N, D], Y [N] or [N, P]. R&W 2006, Eqs. (2.25), (2.26), (2.30).
+    """Return exact GP regression with zero mean for X [N, D], Y [N] or [N, P]. R&W 2006, Eqs. (2.25), (2.26), (2.30).
 
     Raises:
         ValueError: if shapes do not fit, data are not finite, or the noise is not above `spec.noise_floor`.
@@ -51,7 +51,7 @@ def build_gpr(X: FloatArray, Y: FloatArray, spec: ModelSpec, hyperparameters: Hy
 
 
 def build_likelihood(spec: ModelSpec, hyperparameters: Hyperparameters) -> gpflow.likelihoods.Gaussian:
-    """Build the Gaussian likelihood. ValueError if the noise variance is not above `spec.noise_floor`."""
+    """Return the Gaussian likelihood. ValueError if the noise variance is not above `spec.noise_floor`."""
     if not hyperparameters.noise_variance > spec.noise_floor:
         raise ValueError(
             f"noise_variance={hyperparameters.noise_variance:g} must be above noise_floor={spec.noise_floor:g}"
@@ -79,7 +79,7 @@ def regression_data(X: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArra
 def build_sgpr(
     X: FloatArray, Y: FloatArray, Z: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
 ) -> gpflow.models.SGPR:
-    """Build variational sparse regression with zero mean from inducing inputs Z [M, D]. Titsias 2009, Eq. (9).
+    """Return variational sparse regression with zero mean from inducing inputs Z [M, D]. Titsias 2009, Eq. (9).
 
     Raises:
         ValueError: if shapes do not fit, data are not finite, or the noise is not above `spec.noise_floor`.
@@ -90,9 +90,9 @@ def build_sgpr(
 def build_fitc(
     X: FloatArray, Y: FloatArray, Z: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
 ) -> gpflow.models.GPRFITC:
-    """Build FITC sparse regression with zero mean. Snelson & Ghahramani 2006, Eq. (9).
+    """Return FITC sparse regression with zero mean. Snelson & Ghahramani 2006, Eq. (9).
 
-    Arguments and errors as in `build_sgpr`.
+    Arguments and errors are as in `build_sgpr`.
     """
     return _build(gpflow.models.GPRFITC, X, Y, Z, spec, hyperparameters)
 
@@ -126,7 +126,7 @@ def spec_of(model: RegressionModel) -> ModelSpec:
     """Return the structure the model was built from.
 
     Raises:
-        TypeError: if the kernel, mean or likelihood is not one this package builds.
+        TypeError: if this package does not build such a kernel, mean or likelihood.
     """
     if type(model.mean_function) is not gpflow.functions.Zero:
         raise TypeError(f"mean function {type(model.mean_function).__name__}: only the zero mean is known")
@@ -149,13 +149,13 @@ def hyperparameters_of(model: RegressionModel) -> Hyperparameters:
 
 # One compiled loss and gradient for all models of the same structure, regardless of their data.
 #
-# Tracing GPflow's marginal likelihood takes longer than a whole fit on a few hundred points. The compiled
-# function therefore takes the data as arguments with N left open, and is kept: many splits, one trace.
+# Tracing GPflow's marginal likelihood takes longer than a whole fit on a few hundred points. So the compiled function
+# is kept and takes the data as arguments with any N. Many splits need only one trace.
 class CompiledLoss:
     """Negative log marginal likelihood (or its bound) and gradient of every model of one structure.
 
-    The parameters travel as two flat vectors, trainable and fixed ones, in the order of `model.parameters`.
-    Not for concurrent use: the graph works on its variables.
+    The parameters are passed as two flat vectors, trainable and fixed ones, in the order of `model.parameters`. Threads
+    must not share an instance: the graph changes its variables.
     """
 
     def __init__(self, model: RegressionModel) -> None:
@@ -171,7 +171,7 @@ class CompiledLoss:
                 tf.TensorSpec([None, X.shape[1]], tf.float64),
                 tf.TensorSpec([None, Y.shape[1]], tf.float64),
             ],
-            autograph=False,  # no Python branch depends on a tensor. Converting all of GPflow takes seconds
+            autograph=False,  # no Python branch depends on a tensor, and converting GPflow takes seconds
         )
 
     @property
@@ -195,7 +195,7 @@ class CompiledLoss:
         assign(free_variables, free)
         assign(variables_of(template, trainable=False), fixed)
         template.data = X, Y
-        # GPRFITC multiplies with its own count of the data.
+        # GPRFITC multiplies by its own number of data.
         template.num_data = tf.cast(tf.shape(X)[0], tf.float64)
         try:
             with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -203,7 +203,7 @@ class CompiledLoss:
                 loss = template.training_loss()
             return loss, tf.concat([tf.reshape(g, [-1]) for g in tape.gradient(loss, free_variables)], axis=0)
         finally:
-            # No symbolic tensor may stay behind in the template.
+            # No symbolic tensor may remain in the template.
             template.data = template.num_data = None
 
 
@@ -213,7 +213,7 @@ _kept: dict[tuple[Any, ...], CompiledLoss] = {}
 def compiled_loss(model: RegressionModel) -> CompiledLoss:
     """Return the compiled loss for models of this structure, compiling it only the first time.
 
-    Structure: kind of model, its spec, D, P, the shape of every parameter and which are trained.
+    The structure is the kind of model, its spec, D, P, the shape of every parameter and which parameters are trained.
 
     Raises:
         TypeError: for models this package does not build.
@@ -253,8 +253,8 @@ def assign(variables: list[Any], flat: Any) -> None:
 def maximise_likelihood(model: RegressionModel, budget: Budget, bounds: HyperparameterBounds | None = None) -> Minimum:
     """Train a model from its present parameters by L-BFGS-B with scipy's default tolerances.
 
-    The search runs over GPflow's unconstrained parameters. The start is always evaluated, even without any
-    budget. A step to a non-finite loss is rejected and shortened. The best parameters met are kept.
+    The search is over GPflow's unconstrained parameters. The start is always evaluated, even without any budget. A step
+    to a non-finite loss is rejected and shortened. The best parameters of the search are kept.
 
     Raises:
         TypeError: for models this package does not build.
@@ -302,7 +302,7 @@ def unconstrained_box(model: RegressionModel, bounds: HyperparameterBounds) -> B
 
 
 def _transformed_interval(name: str, transform: Any, low: float, high: float) -> tuple[float, float]:
-    """Map an interval through the increasing inverse transform. A limit out of its domain does not bind."""
+    """Map an interval through the increasing inverse transform. A limit out of its domain has no effect."""
     lower, upper = (float(transform.inverse(np.float64(limit))) for limit in (low, high))
     if high < np.inf and not np.isfinite(upper):
         raise ValueError(f"bounds: {name} cannot take any value in [{low}, {high}]")
@@ -331,7 +331,7 @@ def predict(model: RegressionModel, Xnew: FloatArray) -> tuple[FloatArray, Float
 
 
 def _failure(model: RegressionModel) -> ArithmeticError:
-    """Explain a failed prediction: where a factorisation fails, GPR raises and the sparse models return NaN."""
+    """Return the error of a failed prediction. If a factorisation fails, GPR raises and sparse models return NaN."""
     X = model.data[0]
     hyperparameters = hyperparameters_of(model)
     if isinstance(model, gpflow.models.GPR):
@@ -349,7 +349,7 @@ class RegressionPosterior:
     """A regression's latent posterior and its observation noise.
 
     Attributes:
-        noise_variance: of y = f(x) + noise, above 0.
+        noise_variance: noise variance in y = f(x) + noise, above 0.
     """
 
     latent: LatentPosterior
@@ -360,8 +360,8 @@ class RegressionPosterior:
 def regression_posterior(model: gpflow.models.GPR | gpflow.models.SGPR) -> RegressionPosterior:
     """Return a model's posterior at its present hyperparameters, without jitter if none is needed.
 
-    With A = L^-1 K_ZX, K_ZZ = L L' and I + A A'/noise = Q diag(lambda) Q', the sparse posterior has
-    alpha = L^-T Q diag(1/lambda) Q' A y / noise, F = Q' L^-1, c = 1/lambda - 1.
+    Let A = L^-1 K_ZX, K_ZZ = L L' and I + A A'/noise = Q diag(lambda) Q'. The sparse posterior has alpha = L^-T Q
+    diag(1/lambda) Q' A y / noise, F = Q' L^-1, c = 1/lambda - 1.
 
     Raises:
         TypeError: for another model, or several outputs.
@@ -402,10 +402,10 @@ def sparse_features(
     """Return alpha, root and weights of sparse regression on targets [N].
 
     Args:
-        factor: of K_ZZ.
+        factor: factor of K_ZZ.
         across: K_ZX, [M, N].
         y: targets.
-        noise: their variance.
+        noise: noise variance of the targets.
     """
     A = solve_triangular(factor.lower, across, lower=True)
     eigenvalues, Q = eigh(np.eye(len(A)) + A @ A.T / noise)

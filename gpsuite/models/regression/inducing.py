@@ -1,4 +1,4 @@
-"""Inducing inputs to start from. No TensorFlow."""
+"""Initial inducing inputs. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 
-_ITERATIONS = 300  # scikit-learn's own limit
-# Seconds per row, centre and input of an iteration, and as many times that for the first centres (greedy k-means++).
+_ITERATIONS = 300  # scikit-learn's limit
+# Seconds per row, centre and input of an iteration, and the multiple of this for the first centres (greedy k-means++).
 _PER_TERM, _FIRST = 1e-10, 30.0
 
 
 def different_rows(X: FloatArray) -> IntArray:
-    """Return the first row number of each different row of X [N, D], rising. Sorting 60,000 images takes a minute."""
-    plain = np.ascontiguousarray(X + 0.0)  # -0.0 has other bytes than 0.0
+    """Return the first row number of each different row of X [N, D], increasing.
+
+    It does not sort: sorting 60,000 images takes a minute.
+    """
+    plain = np.ascontiguousarray(X + 0.0)  # turns -0.0 into 0.0, which has other bytes
     first: dict[bytes, int] = {}
     for place, row in enumerate(plain):
         first.setdefault(hashlib.blake2b(row.tobytes(), digest_size=16).digest(), place)
@@ -32,9 +35,10 @@ def kmeans_inducing(X: FloatArray, M: int, rng: np.random.Generator) -> FloatArr
 
 
 def limited_inducing(X: FloatArray, M: int, rng: np.random.Generator, seconds: float | None) -> tuple[FloatArray, bool]:
-    """Return M inducing inputs [M, D] within about so many seconds, and whether the limit changed them.
+    """Return M inducing inputs [M, D] within about `seconds`, and whether the limit changed them.
 
-    k-means with as many iterations as fit. Where not even the first centres do, M different rows of X.
+    They are by k-means with as many iterations as fit. If not even the first centres fit, they are M different rows of
+    X.
 
     Raises:
         ValueError: if X has fewer than M different rows.

@@ -16,7 +16,7 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.models.multi_output.observations import HyperparameterModel, Likelihood
 from gpsuite.models.sampling.posterior import HyperPosterior, Target, finite_prior_draws
 
-# Points [S, d] -> log density [S] and gradient [S, d], -inf and zero if it is not defined.
+# Function of points [S, d] that returns log density [S] and gradient [S, d], -inf and zero if it is not defined.
 Density = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
@@ -39,8 +39,8 @@ class Transition:
     """One Metropolis step of every point.
 
     Attributes:
-        acceptance: probability with which each proposal was accepted, [S], 0 if it was not finite.
-        finished: whether the trajectories reached their ends. If not, none was accepted.
+        acceptance: acceptance probability of each proposal, [S], 0 if it was not finite.
+        finished: whether the trajectories reached their ends. If not, no proposal was accepted.
     """
 
     points: Points
@@ -61,10 +61,10 @@ def transition(
     rng: np.random.Generator,
     stop: Callable[[], bool] = never,
 ) -> Transition:
-    """Propose the end of one trajectory per point and accept or keep. Leaves every density invariant.
+    """Propose the end of one trajectory per point, and accept or reject it. This leaves every density invariant.
 
-    A trajectory that meets a point where the density is not finite is rejected. Its way back would meet it too.
-    All are rejected where `stop`, asked before every step but the first, ends them halfway.
+    A trajectory through a point of non-finite density is rejected: the reverse trajectory would meet the point too.
+    `stop` is called before every step but the first. If it ends the trajectories, all are rejected.
     """
     size, momentum = step[:, None], rng.standard_normal(start.u.shape)
     energy = 0.5 * np.einsum("ij,ij->i", momentum, momentum)
@@ -74,7 +74,7 @@ def transition(
         for number in range(leapfrog):
             if number and stop():
                 return Transition(start, np.zeros(len(step)), np.zeros(len(step), dtype=bool), finished=False)
-            # A lost point waits at its start: far away it would cost overflows and failing factorisations.
+            # A lost point stays at its start: far away it would cause overflows and failing factorisations.
             end = Points.at(density, np.where(alive[:, None], end.u + size * momentum, start.u))
             alive &= np.isfinite(end.log_density)
             momentum += (0.5 if number == leapfrog - 1 else 1.0) * size * end.gradient
@@ -92,13 +92,13 @@ def transition(
 
 @dataclass(frozen=True)
 class HMCSettings:
-    """The paper's sampler. In the fields' own defaults, 2,380 transitions and 23,800 gradients per chain.
+    """Settings of the paper's sampler. The defaults take 2,380 transitions and 23,800 gradients per chain.
 
     Attributes:
-        thinning: transitions skipped between two kept draws.
-        adaptation: transitions at the start after which a chain's step is made longer or shorter.
+        thinning: number of transitions skipped between two kept draws.
+        adaptation: number of transitions at the start. After each a chain's step grows or shrinks.
         adaptation_rate: share by which the step changes.
-        target_acceptance: acceptance above which the step grows. Below it the step shrinks.
+        target_acceptance: acceptance probability. Above it the step grows, below it the step shrinks.
 
     Raises:
         ValueError: if there is nothing to do, or the step would change after the burn-in.
@@ -130,11 +130,11 @@ def sample_hmc(
 ) -> HyperPosterior:
     """Sample the posterior of the hyperparameters with parallel chains from prior draws, each with its own step.
 
-    Diagnostics: acceptance (mean after the burn-in), step_size (mean), gradients (of one hyperparameter vector),
+    The diagnostics are acceptance (mean after the burn-in), step_size (mean), gradients (of one hyperparameter vector),
     r_hat (largest) and ess (smallest over the invariants of `identified_quantities`).
 
     Returns:
-        equally weighted draws [samples * chains, d], the chains of one draw side by side.
+        equally weighted draws [samples * chains, d]. The chains of a draw are next to each other.
 
     Raises:
         NoFiniteStartError: if no chain can start.
@@ -166,11 +166,11 @@ def sample_hmc(
 
 
 def identified_quantities(model: HyperparameterModel, likelihood: Likelihood, u: FloatArray) -> FloatArray:
-    """Return quantities of u [S, d] that the data identify and whose tails are light, [S, Q].
+    """Return quantities of u [S, d] with light tails that the data identify, [S, Q].
 
-    These are the log marginal likelihood, the logarithms of the noise variances and of the outputs' prior
-    variances, and the prior correlations between outputs. Signs of the mixing weights and the order of the latent
-    processes, on which chains need not agree, do not change them.
+    These are the log marginal likelihood, the logarithms of the noise variances and of the outputs' prior variances,
+    and the prior correlations between outputs. They do not depend on signs of the mixing weights and the order of the
+    latent processes. Chains need not agree on these.
     """
     covariance = model.prior_covariance(u)
     variances = np.diagonal(covariance, axis1=1, axis2=2)
@@ -181,9 +181,9 @@ def identified_quantities(model: HyperparameterModel, likelihood: Likelihood, u:
 
 
 def chain_diagnostics(draws: FloatArray) -> dict[str, float]:
-    """Return the worst `r_hat` and `ess` over the columns of draws [n, chains, Q] that vary at all.
+    """Return the worst `r_hat` and `ess` over the columns of draws [n, chains, Q] that vary.
 
-    If none varies the chains are stuck: r_hat is infinite and ess 0. Under 4 draws per chain both are NaN.
+    If no column varies, the chains are stuck: r_hat is infinite and ess 0. Under 4 draws per chain both are NaN.
     """
     if len(draws) < 4:
         return {"r_hat": float("nan"), "ess": float("nan")}
@@ -196,24 +196,24 @@ def chain_diagnostics(draws: FloatArray) -> dict[str, float]:
 def split_r_hat(x: FloatArray) -> float:
     """Return the potential scale reduction of draws [n, chains], n >= 4, every chain split into two halves.
 
-    Gelman et al., Bayesian Data Analysis, 3rd ed., section 11.4, 1 when all halves agree.
+    See Gelman et al., Bayesian Data Analysis, 3rd ed., section 11.4. It is 1 if all halves agree.
     """
     within, total = _variances(_halves(x))
     return float(np.sqrt(total / within)) if within > 0.0 else float("inf")
 
 
 def effective_sample_size(x: FloatArray) -> float:
-    """Return how many independent draws have the variance of the mean of draws [n, chains], n >= 4.
+    """Return the number of independent draws with the same variance of the mean as draws [n, chains], n >= 4.
 
-    Autocorrelations of the split chains are summed in pairs while a pair is positive, and never grow (Geyer 1992;
-    Vehtari et al. 2021, eqs. 10 and 11).
+    Autocorrelations of the split chains are summed in pairs as long as a pair is positive, and are made monotone (Geyer
+    1992, Vehtari et al. 2021, eqs. 10 and 11).
     """
     x = _halves(x)
     n, chains = x.shape
     within, total = _variances(x)
     if not total > 0.0:
         return 0.0
-    # padded to twice the length, or the ends of a chain would be correlated with its beginning
+    # padded to twice the length: otherwise a chain's end would be correlated with its beginning
     spectrum = np.fft.rfft(x - x.mean(axis=0), 2 * n, axis=0)
     covariances = np.fft.irfft(np.abs(spectrum) ** 2, axis=0)[:n].mean(axis=1) / n
     correlations = 1.0 - (within - covariances) / total
@@ -221,7 +221,7 @@ def effective_sample_size(x: FloatArray) -> float:
     pairs = correlations[: n - n % 2].reshape(-1, 2).sum(axis=1)
     positive = pairs[: np.argmax(pairs < 0.0)] if (pairs < 0.0).any() else pairs
     time = 2.0 * float(np.minimum.accumulate(positive).sum()) - 1.0
-    # antithetic chains can be better than independent draws, but no estimate is trusted beyond n log10 n
+    # antithetic chains can be better than independent draws, but estimates are limited to n log10 n
     return n * chains / max(time, 1.0 / float(np.log10(n * chains)))
 
 

@@ -1,4 +1,4 @@
-"""Weighted hyperparameter vectors that represent a posterior, and the density that samplers and optimisers see.
+"""Weighted hyperparameter vectors that represent a posterior, and the density for samplers and optimisers.
 
 Equation: Li et al. 2022, Eq. (30)
 """
@@ -23,7 +23,7 @@ LOG_2PI = math.log(2.0 * math.pi)
 
 
 class NoFiniteStartError(ArithmeticError):
-    """The density is not finite at any draw from the prior."""
+    """Raised if the density is not finite at any draw from the prior."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class HyperPosterior:
 
     Attributes:
         u: particles, draws or one optimum, [S, d].
-        weights: not negative, sum 1, [S].
+        weights: non-negative weights with sum 1, [S].
 
     Raises:
         ValueError: if shapes differ, u is not finite, or the weights are not a distribution.
@@ -55,7 +55,7 @@ class HyperPosterior:
 
     @classmethod
     def equal(cls, u: FloatArray, diagnostics: Mapping[str, float]) -> HyperPosterior:
-        """Give every vector of u [S, d] the same weight."""
+        """Return a posterior with the same weight for every vector of u [S, d]."""
         return cls(u, np.full(len(u), 1.0 / len(u)), diagnostics)
 
 
@@ -64,7 +64,7 @@ class Target:
     """Log density over u: log prior + log |Jacobian| + (1 - beta) previous + beta likelihood, not normalised.
 
     beta = 1 is the posterior. Without `previous`, beta from 0 to 1 leads from the prior to the posterior. With
-    it, from the posterior of the previous observations to that of all.
+    `previous` it leads from the posterior of the previous observations to that of all.
     """
 
     model: HyperparameterModel
@@ -83,7 +83,7 @@ class Target:
 
     @property
     def parts(self) -> list[tuple[float, Likelihood]]:
-        """Likelihoods that count at this beta, with their weights."""
+        """Likelihoods with a positive weight at this beta, and their weights."""
         weighted = [(1.0 - self.beta, self.previous), (self.beta, self.likelihood)]
         return [(weight, part) for weight, part in weighted if part is not None and weight > 0.0]
 
@@ -106,13 +106,12 @@ def finite_prior_draws(target: Target, rng: np.random.Generator, n: int) -> Floa
 
 # Mixtures of normal distributions over hyperparameters: their moments and densities.
 #
-# A prediction under S weighted hyperparameter vectors is the mixture of S normal distributions. The
-# acquisition and the safety rule replace it by the normal distribution of the same moments (Li, Rakitsch and
-# Zimmer 2022, App. I.2).
+# A prediction with S weighted hyperparameter vectors is a mixture of S normal distributions. The acquisition and the
+# safety rule replace it by the normal distribution with the same moments (Li, Rakitsch and Zimmer 2022, App. I.2).
 def mixture_moments(mean: FloatArray, variance: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of mixtures, [S, ...] -> [...]: sum w μ and sum w (σ² + (μ − mean)²)."""
     centre = np.tensordot(weights, mean, axes=1)
-    # Deviations from the mean: the difference of the raw moments cancels where the components agree.
+    # Deviations from the mean: the difference of the raw moments cancels if the components agree.
     return centre, np.tensordot(weights, variance + (mean - centre) ** 2, axes=1)
 
 
@@ -143,9 +142,9 @@ class OptimumSettings:
     """Objective of a maximisation, and its number of starts.
 
     Attributes:
-        kind: map (log prior + log |Jacobian| + log marginal likelihood: the mode of the density of u) or ml (only the
-            log marginal likelihood, which can run to infinity along directions that the data do not determine).
-        starts: draws from the prior, next to the given ones.
+        kind: map or ml. map is log prior + log |Jacobian| + log marginal likelihood: the mode of the density of u. ml
+            is only the log marginal likelihood. It can go to infinity along directions that the data do not determine.
+        starts: number of draws from the prior, in addition to the given starts.
 
     Raises:
         ValueError: if the kind is unknown or a number is out of range.
@@ -169,8 +168,8 @@ def find_optimum(
 ) -> HyperPosterior:
     """Return the best optimum over all starts as a posterior of one vector.
 
-    Diagnostics: lml and log_density (the maximised value) at the optimum, gradients (evaluations over all starts),
-    starts, and converged (share of the starts whose search converged).
+    The diagnostics are lml and log_density (the maximised value) at the optimum, gradients (evaluations over all
+    starts), starts, and converged (share of the starts with a converged search).
 
     Args:
         given: further starts [n, d], such as the optimum without the newest observation.

@@ -1,7 +1,7 @@
-"""Priors over hyperparameters, as densities of unconstrained vectors: what HMC and SMC move in.
+"""Priors over hyperparameters, as densities of the unconstrained vectors of HMC and SMC.
 
-Li, Rakitsch and Zimmer 2022, App. I.1: Gamma priors of variances, lengthscales and noise variances, normal
-priors of the mixing weights. Positive hyperparameters are x = floor + softplus(u), weights are x = u.
+See Li, Rakitsch and Zimmer 2022, App. I.1: Gamma priors of variances, lengthscales and noise variances, normal priors
+of the mixing weights. Positive hyperparameters are x = floor + softplus(u), weights are x = u.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class HyperPriors:
     def scaled(
         self, *, variance: float = 1.0, lengthscale: float = 1.0, noise: float = 1.0, mixing: float = 1.0
     ) -> HyperPriors:
-        """Return the priors of hyperparameters multiplied by these factors, to see how the results depend on them."""
+        """Return the priors of hyperparameters multiplied by these factors, to study how results depend on priors."""
         return HyperPriors(
             self.variance.scaled(variance),
             self.lengthscale.scaled(lengthscale),
@@ -100,8 +100,8 @@ class HyperPriors:
 class UnconstrainedPrior:
     """Product prior of d hyperparameters, as a density of their unconstrained values u.
 
-    The positive ones, x_i = floor_i + softplus(u_i), come first, then the real ones, x_i = u_i. All methods treat S
-    vectors at once.
+    The positive hyperparameters, x_i = floor_i + softplus(u_i), come first, then the real ones, x_i = u_i. All methods
+    handle S vectors at once.
     """
 
     def __init__(self, positive: Sequence[tuple[Gamma, float]], real: Sequence[Normal] = ()) -> None:
@@ -143,7 +143,7 @@ class UnconstrainedPrior:
         return slope
 
     def draw(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """Return n draws of u, [n, d]. A draw at or below its floor (probability below 1e-8) is put just above."""
+        """Return n draws of u, [n, d]. A draw at or below its floor (probability below 1e-8) is moved just above it."""
         drawn = rng.gamma(self._shape, 1.0 / self._rate, size=(n, self.n_positive))
         positive = np.maximum(drawn, self._floor * 1.001 + np.finfo(np.float64).tiny)
         real = rng.normal(self._mean, self._precision**-0.5, size=(n, len(self._mean)))

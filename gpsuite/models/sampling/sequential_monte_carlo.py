@@ -1,8 +1,8 @@
 """Sequential Monte Carlo over hyperparameters: weighted particles that follow the posterior as observations come.
 
 Source: Del Moral, Doucet & Jasra, "Sequential Monte Carlo samplers", 2006. Chopin, "A sequential particle filter
-method for static models", 2002. The mass matrix of the moves is the identity: one estimated from the particles
-can shrink with them, and the spread of the lengthscales with it, at healthy-looking acceptance.
+method for static models", 2002. The mass matrix of the moves is the identity. A matrix estimated from the particles can
+shrink with them. Then the spread of the lengthscales shrinks too, while the acceptance looks normal.
 
 Equation: derived, sequential Monte Carlo over hyperparameters
 """
@@ -21,28 +21,28 @@ from gpsuite.models.multi_output.observations import HyperparameterModel, Likeli
 from gpsuite.models.sampling.hamiltonian import Points, never, transition
 from gpsuite.models.sampling.posterior import HyperPosterior, NoFiniteStartError, Target
 
-# Times d^(-1/4): the first leapfrog step.
+# The first leapfrog step is this times d^(-1/4).
 _FIRST_STEP = 0.72
 _STEP_LIMITS = (0.01, 1.2)
-# Range of the factor of a particle's own step: no trajectory length suits all of a skewed posterior.
+# Range of the random factor of each particle's step: no single trajectory length suits a skewed posterior.
 _JITTER = (0.7, 1.3)
 _TARGET_ACCEPTANCE, _ADAPTATION = 0.8, 0.7
 _BISECTIONS = 50
-# Share of the effective sample size before tempering that a stage may request if that is below the goal.
+# Largest goal of a stage, as a share of the effective sample size before tempering.
 _ATTAINABLE = 0.9
 _DIAGNOSTIC = "diagnostic_"
 
 
 @dataclass(frozen=True)
 class SMCSettings:
-    """Size of the particle cloud, its moves, and what an observation's surprise leads to.
+    """Size of the particle cloud, its moves, and the reaction to unexpected observations.
 
-    The share is the effective sample size over S after reweighting by the new observation.
+    A share is the effective sample size over S after reweighting by the new observation.
 
     Attributes:
-        keep: share of particles from which on they keep their places, and only the weights change. An intermediate
-            stage ends at this share.
-        temper: share below which the observation enters in stages. Between it and `keep` it enters in one.
+        keep: share from which on particles do not move and only the weights change. An intermediate stage ends at this
+            share.
+        temper: share below which the observation is added in stages. Between it and `keep` it is added in one stage.
         restart: share below which the cloud is drawn again from the prior.
 
     Raises:
@@ -65,20 +65,21 @@ class SMCSettings:
 
 @dataclass(frozen=True, eq=False)
 class SMCState:
-    """The cloud after some observations. With the generator's state all that is needed to continue.
+    """The cloud after some observations. To continue, only it and the generator's state are needed.
 
-    Diagnostics, each of the last start or update: ess (after reweighting, before any resampling; after a start:
-    that of its last stage), acceptance and unmoved (share of particles with no accepted trajectory), both means
-    over the stages, NaN without moves; step_size. Temperatures (stages with moves). Gradients (of one
-    hyperparameter vector, the previous observations' counted too, those of a trajectory that was cut short not),
-    restarted (0 or 1), log_evidence, and beta, only if stopped before a trajectory of the last stage: u then follows a
-    posterior with only part of the new observations, or was only resampled (beta = 1).
+    The diagnostics are of the last start or update. `ess` is after reweighting and before any resampling, after a start
+    that of its last stage. `acceptance` and `unmoved` (share of particles with no accepted trajectory) are means over
+    the stages, NaN without moves. `temperatures` counts stages with moves. `gradients` counts those of one
+    hyperparameter vector. It includes the previous observations' gradients, but not those of an interrupted trajectory.
+    There are also `step_size`, `restarted` (0 or 1) and `log_evidence`. `beta` exists only if the update was stopped
+    before a trajectory of the last stage. Then u follows a posterior with only part of the new observations, or was
+    only resampled (beta = 1).
 
     Attributes:
-        log_weights: normalised: their exponentials sum to 1, [S].
+        log_weights: normalised log weights, [S]. Their exponentials sum to 1.
         lml: log marginal likelihood of all observations at the particles, [S].
         log_evidence: estimate of the log density of all observations, hyperparameters integrated out.
-        moved: whether the last start or update changed u. If not, what was computed at u stays valid.
+        moved: whether the last start or update changed u. If not, values computed at u stay valid.
     """
 
     u: FloatArray
@@ -106,7 +107,7 @@ class SMCState:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray[Any, Any]]) -> SMCState:
-        """Read what `to_arrays` returned. Other names are ignored. KeyError if an array is missing."""
+        """Return the state from the arrays of `to_arrays`. Other names are ignored. KeyError if an array is missing."""
         return cls(
             u=arrays["u"],
             log_weights=arrays["log_weights"],
@@ -129,7 +130,7 @@ def start(
     settings: SMCSettings,
     stop: Callable[[], bool] = never,
 ) -> SMCState:
-    """Draw particles from the prior and lead them to the posterior in stages, until `stop` says to end early.
+    """Draw particles from the prior and move them to the posterior in stages, until `stop` ends this early.
 
     Raises:
         NoFiniteStartError: if the likelihood is not finite at any particle.
@@ -163,13 +164,13 @@ def update(
     settings: SMCSettings,
     stop: Callable[[], bool] = never,
 ) -> SMCState:
-    """Take in new observations.
+    """Return the state after new observations.
 
-    The weights change by the predictive density. By the effective sample size they are left with, particles are
-    kept, resampled and moved, led from the old to the new posterior in stages, or drawn again.
+    The weights change by the predictive density. The remaining effective sample size decides. Particles are kept,
+    resampled and moved, moved from the old to the new posterior in stages, or drawn again.
 
     Args:
-        stop: asked before each stage, trajectory and leapfrog step whether to end early.
+        stop: function called before each stage, trajectory and leapfrog step. It returns whether to end early.
 
     Raises:
         NoFiniteStartError: if the new likelihood is not finite at any draw from the prior.
@@ -191,7 +192,7 @@ def update(
 
 @dataclass(eq=False)
 class _Cloud:
-    """Particles between two posteriors. `log_ratio` is the second's log likelihood `lml` minus the first's, [S]."""
+    """Particles between two posteriors. `log_ratio` is the log likelihood `lml` of the second minus the first, [S]."""
 
     u: FloatArray
     log_weights: FloatArray
@@ -221,9 +222,9 @@ class _Annealing:
         self._moved_last = False
 
     def run(self, cloud: _Cloud, direct: float) -> SMCState:
-        """Lead the cloud to beta = 1, in one stage if that leaves an effective share of at least `direct`.
+        """Move the cloud to beta = 1, in one stage if that leaves an effective share of at least `direct`.
 
-        Stopped early, it ends after a stage, the first at the earliest.
+        If stopped early, it ends after a stage, at the earliest the first.
         """
         beta = ess = 0.0
         while beta < 1.0 and not (beta > 0.0 and self._stop()):
@@ -252,7 +253,7 @@ class _Annealing:
         return SMCState(cloud.u, cloud.log_weights, cloud.lml, cloud.step_size, cloud.log_evidence, True, diagnostics)
 
     def _next_beta(self, cloud: _Cloud, beta: float, direct: float) -> float:
-        """Return 1 if that is near enough, otherwise the beta whose effective sample size is the goal, by bisection."""
+        """Return 1 if that is near enough, otherwise the beta with the goal as effective sample size, by bisection."""
         weights, ratio = cloud.log_weights, cloud.log_ratio
         if not np.isfinite(weights + ratio).any():
             raise NoFiniteStartError("the log marginal likelihood is not finite at any particle")
@@ -269,14 +270,14 @@ class _Annealing:
         return low if low > beta else high
 
     def _move(self, cloud: _Cloud, target: Target) -> None:
-        """Move the particles. Without a finished trajectory they and what is known of them stay."""
+        """Move the particles. Without a finished trajectory they and their values do not change."""
         settings, rng = self._settings, self._rng
         moved, made = np.zeros(len(cloud.u), dtype=bool), 0
         while made < settings.moves and not self._stop():
             if made == 0:
                 points = Points.at(target, cloud.u)
                 self._gradients += len(cloud.u) * len(target.parts)
-            # trajectories of one length may come back to where they began
+            # trajectories of one length may return to their start
             step = cloud.step_size * rng.uniform(*_JITTER, size=len(cloud.u))
             result = transition(target, points, step, settings.leapfrog, rng, self._stop)
             if not result.finished:
@@ -297,7 +298,7 @@ class _Annealing:
 
 
 def systematic_resample(weights: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Return S indices, index s about S * weights[s] times, at most one more or fewer. One random number."""
+    """Return S indices, index s about S * weights[s] times, at most one more or fewer. It uses one random number."""
     teeth = (rng.random() + np.arange(len(weights))) / len(weights)
     edges = np.cumsum(weights)
     # rounding could put the last point beyond all edges
@@ -337,6 +338,6 @@ def _ess(log_weights: FloatArray, increments: FloatArray) -> float:
 
 
 def _normalised(log_weights: FloatArray) -> tuple[FloatArray, float]:
-    """Return log weights whose exponentials sum to 1, and the logarithm of the sum before."""
+    """Return normalised log weights, and the logarithm of the sum of weights before."""
     total = float(logsumexp(log_weights))
     return log_weights - total, total

@@ -1,7 +1,7 @@
 """Matrix algebra of the sparse posteriors: whitened cross-covariances in blocks, and their posterior.
 
-Whitened means V = L^-1 K_ZX with L L' = K_ZZ. A block is an (M, rows) array in C order, so that BLAS sees its transpose
-as a (rows, M) Fortran array: the triangular solves run about a third faster that way round.
+Whitened means V = L^-1 K_ZX with L L' = K_ZZ. A block is an (M, rows) array in C order. So BLAS gets its transpose as a
+(rows, M) Fortran array. Triangular solves are about a third faster in this form.
 
 Equation: Reeb et al. 2018, Eq. (10), Eq. (11)
 Equation: derived, whitened sparse posterior
@@ -26,26 +26,28 @@ from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import log_kernel_factors
 from gpsuite.models.linalg import NotPositiveDefiniteError
 
-# Data points handled at once: in cache. With many rows longer, for the threads that large data are given.
+# Data points handled at once: they fit in the cache. With many rows blocks are longer, for the threads used on large
+# data.
 BLOCK, LONG_BLOCK = 512, 2048
 MANY_ROWS = 100_000
-# Multiples of sigma_f^2 added to the diagonal of K_ZZ, the next one only when a factorisation fails.
+# Multiples of sigma_f^2 added to the diagonal of K_ZZ. The next one is used only if a factorisation fails.
 JITTERS = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 # A squared pivot is a difference of numbers near sigma_f^2: below this multiple of it rounding matters.
 LEAST_PIVOT = 1e-12
-# |L^-1 k|^2 is at most sigma_f^2, the variance that the inducing variables explain. More is a sign of a wrong factor.
+# |L^-1 k|^2, the variance that the inducing variables explain, is at most sigma_f^2. A larger value shows a wrong
+# factor.
 EXPLAINED = 1.0 + 1e-9
-# Ulps of sigma_f^2 in an entry of K_ZZ. Against 50 digits 16 leave out 1 of 6000 random posteriors, 32 none.
+# Ulps of sigma_f^2 in an entry of K_ZZ. Compared with 50 digits, 16 miss 1 of 6000 random posteriors, 32 none.
 _ULPS = 64.0
 # Condition number of K_ZZ times max(1, sigma_f^2 / s) up to which bounds agree with the whitened form to about 1e-13.
 _MAX_CONDITION = 1e5
-# Keeps I - S positive definite where the data say nothing about a direction.
+# Keeps I - S positive definite if a direction does not depend on the data.
 _SHIFT = 1e-14
 # Bytes of n x M arrays up to which an objective keeps its blocks instead of computing them again.
 STORED_BYTES = 512 * 2**20
 # Rows of a weighted gram matrix formed at once: only panels up to the diagonal are needed.
 _PANEL = 64
-# A slack above this multiple of 1 + KL is no longer a first-order effect: a jitter then costs less.
+# A slack above this multiple of 1 + KL is no longer a first-order effect. Then a jitter worsens the bound less.
 LARGEST_SLACK = 1e-3
 
 
@@ -64,12 +66,12 @@ class InducingKernel:
     """The squared-exponential kernel with one argument in Z. Build it with `factorise`.
 
     Attributes:
-        centre: mean of Z [D]. Inputs are centred there so that the kernel's squares cancel less.
+        centre: mean of Z [D]. Inputs are centred there: the kernel's squares cancel less.
         scaled: (Z - centre)/lengthscales [M, D].
         left: the kernel's factor of Z [M, D+2].
         matrix: K_ZZ [M, M], jitter included.
-        factor: its lower Cholesky factor [M, M], Fortran order.
-        jitter: what was added to the diagonal, as a multiple of sigma_f^2.
+        factor: lower Cholesky factor of K_ZZ [M, M], Fortran order.
+        jitter: number added to the diagonal, as a multiple of sigma_f^2.
     """
 
     centre: FloatArray
@@ -99,7 +101,7 @@ class InducingKernel:
         scaled = (Z - centre) / lengthscales
         left, right = log_kernel_factors(scaled, float(theta[0]))
         exponent = left @ right.T
-        kernel = np.exp(np.minimum(exponent, exponent.T))  # the smaller of two roundings: symmetric
+        kernel = np.exp(np.minimum(exponent, exponent.T))  # the smaller of two roundings, for symmetry
         for jitter in (j for j in JITTERS if j >= least_jitter):
             matrix = kernel.copy()
             np.fill_diagonal(matrix, variance * (1.0 + jitter))
@@ -116,14 +118,14 @@ class InducingKernel:
     def entry_error(self) -> float:
         """Error of an entry of K_ZZ as a multiple of sigma_f^2.
 
-        The exponent is a difference of squares of the scaled inputs, which carry their own ulps.
+        The exponent is a difference of squares of the scaled inputs. The squares have their own ulps.
         """
         largest = float(squared_norms(self.scaled.T).max())
         return _ULPS * float(np.finfo(np.float64).eps) * (1.0 + largest)
 
     @property
     def whitening_error(self) -> float:
-        """Bound on the relative error of L itself to first order: that of the entries times sigma_f^2 tr K_ZZ^-1."""
+        """Bound on the relative error of L to first order: the entries' error times sigma_f^2 tr K_ZZ^-1."""
         return self.entry_error * self.variance * float(np.vdot(self.inverse_factor, self.inverse_factor))
 
     def explains_too_much(self, X: FloatArray) -> bool:
@@ -161,7 +163,7 @@ class InducingKernel:
         return cross
 
     def unwhiten_adjoint(self, adjoint: FloatArray) -> FloatArray:
-        """Turn the adjoint of V [M, rows] into that of K_ZX, L^-T times it, in place. Return it."""
+        """Turn the adjoint of V [M, rows] into the adjoint of K_ZX, L^-T times it, in place. Return it."""
         dtrsm(1.0, self.factor, adjoint.T, side=1, lower=1, trans_a=0, overwrite_b=1)
         return adjoint
 
@@ -210,7 +212,7 @@ class WhitenedSums:
 
 @dataclass(frozen=True)
 class WhitenedPosterior:
-    """Posterior N(b, S) of the whitened inducing variables, whose prior is N(0, I). Build it with `condition`.
+    """Posterior N(b, S) of the whitened inducing variables with prior N(0, I). Build it with `condition`.
 
     Attributes:
         factor: L_B [M, M], Fortran order, lower triangular with L_B L_B' = I + V Lambda^-1 V' = S^-1.
@@ -226,7 +228,7 @@ class WhitenedPosterior:
 
     @classmethod
     def condition(cls, sums: WhitenedSums) -> WhitenedPosterior:
-        """Condition on the data.
+        """Return the posterior given sums over the data.
 
         Raises:
             NotPositiveDefiniteError: if I + V Lambda^-1 V' is not positive definite or not finite.
@@ -243,12 +245,12 @@ class WhitenedPosterior:
         kl = half_log_determinant + 0.5 * (trace - len(mean) + float(mean @ mean))
         if not math.isfinite(kl):
             raise NotPositiveDefiniteError(f"the KL of the sparse posterior is {kl}")
-        return cls(factor, inverse, mean, max(kl, 0.0))  # rounding can leave a KL an ulp below 0
+        return cls(factor, inverse, mean, max(kl, 0.0))  # rounding can leave a KL one ulp below 0
 
     def half_variance(self, V: FloatArray, out: FloatArray) -> FloatArray:
         """Write U = L_B^-1 V [M, rows] to `out` and return it. V'S V = U'U."""
         out[...] = V
-        # the solve is the faster of the two in this direction
+        # in this direction the solve is faster than the product
         dtrsm(1.0, self.factor, out.T, side=1, lower=1, trans_a=1, overwrite_b=1)
         return out
 
@@ -258,7 +260,7 @@ def not_positive_definite() -> NotPositiveDefiniteError:
 
 
 def with_gram(total: FloatArray, block: FloatArray) -> FloatArray:
-    """Return total + block block' for a block [M, rows]: the lower triangle only, in the memory of `total`."""
+    """Return total + block block' for a block [M, rows]: only the lower triangle, in the memory of `total`."""
     return np.asarray(dsyrk(1.0, block.T, beta=1.0, c=total, trans=1, lower=1, overwrite_c=1))
 
 
@@ -268,7 +270,7 @@ def add_product(total: FloatArray, left: FloatArray, right: FloatArray) -> None:
 
 
 def block_of(buffer: FloatArray, n_inducing: int, rows: slice) -> FloatArray:
-    """Return the block [M, rows] of a flat buffer of n M numbers, a contiguous piece in C order."""
+    """Return the block [M, rows] of a flat buffer of n M numbers: a contiguous piece in C order."""
     piece = buffer[n_inducing * rows.start : n_inducing * rows.stop]
     return piece.reshape(n_inducing, rows.stop - rows.start)
 
@@ -282,7 +284,7 @@ def squared_norms(block: FloatArray) -> FloatArray:
 
 
 def symmetric(lower: FloatArray, width: int = 1) -> FloatArray:
-    """Return the symmetric matrix of a lower block triangle whose diagonal blocks [width, width] are whole."""
+    """Return the symmetric matrix of a lower block triangle with whole diagonal blocks [width, width]."""
     full = lower + lower.T
     for i in range(0, len(full), width):
         full[i : i + width, i : i + width] *= 0.5
@@ -321,10 +323,10 @@ class KernelContraction:
     """Sums adjoint times kernel derivative over blocks of K_ZX and over K_ZZ.
 
     With H = adjoint * K elementwise: d ln sigma_f^2 = sum H, d ln l_j = sum_mi H_mi (z_mj - x_ij)^2 / l_j^2 and
-    d z_mj = sum_i H_mi (x_ij - z_mj) / l_j^2. The squares are expanded, so that H enters thin products only.
+    d z_mj = sum_i H_mi (x_ij - z_mj) / l_j^2. The squares are expanded, so H is only in thin products.
 
     Attributes:
-        d_log_variance: derivative in ln sigma_f^2, without that of the diagonal of K_XX.
+        d_log_variance: derivative in ln sigma_f^2, without the part from the diagonal of K_XX.
         d_Z: derivative in Z [M, D].
     """
 
@@ -335,13 +337,13 @@ class KernelContraction:
         self._per_dimension = np.zeros(inducing.scaled.shape[1])
 
     def add(self, adjoint: FloatArray, features: FloatArray, cross: FloatArray) -> None:
-        """Add a block's adjoint of K_ZX [M, rows], which is overwritten, given the inputs' features and K_ZX itself."""
+        """Add a block's adjoint of K_ZX [M, rows], given the inputs' features and K_ZX. The adjoint is overwritten."""
         Zs, D = self._inducing.scaled, self._inducing.scaled.shape[1]
         adjoint *= cross
         products = adjoint @ features  # H Xs and, in the last column, the row sums of H
         HX, row_sums = products[:, :D], products[:, -1]
         self.d_log_variance += float(row_sums.sum())
-        # the features hold -|x|^2/2 over all dimensions. Each dimension is needed
+        # the features hold -|x|^2/2 summed over dimensions. Here every dimension is needed separately
         squares = adjoint.sum(axis=0) @ features[:, :D] ** 2
         self._per_dimension += row_sums @ Zs**2 - 2.0 * np.einsum("ij,ij->j", Zs, HX) + squares
         self.d_Z += (HX - row_sums[:, None] * Zs) / self._inducing.lengthscales
@@ -351,7 +353,7 @@ class KernelContraction:
         Zs = self._inducing.scaled
         J = adjoint * self._inducing.matrix
         self.d_log_variance += float(J.sum())
-        np.fill_diagonal(J, 0.0)  # the diagonal depends on the variance only
+        np.fill_diagonal(J, 0.0)  # the diagonal depends only on the variance
         row_sums, JZ = J.sum(axis=1), J @ Zs
         self._per_dimension += 2.0 * (row_sums @ Zs**2 - np.einsum("ij,ij->j", Zs, JZ))
         self.d_Z += 2.0 * (JZ - row_sums[:, None] * Zs) / self._inducing.lengthscales
@@ -361,14 +363,14 @@ class KernelContraction:
         return whole if n_lengthscales == len(whole) else whole.sum(keepdims=True)
 
 
-# The alpha = 0 posterior in terms of K_ZX itself: a third cheaper than whitening every block, for a benign
-# K_ZZ.
+# The alpha = 0 posterior in terms of K_ZX itself, for a well-conditioned K_ZZ. It takes a third less time than
+# whitening.
 #
-# With constant noise no point needs its own |V_i|^2, so V = L^-1 K_ZX is never formed: what is small (M x M)
-# moves to the other side. The error grows with the condition number of K_ZZ, hence `is_accurate`.
+# With constant noise no point needs its own |V_i|^2. So V = L^-1 K_ZX is never formed, and L^-1 multiplies only M x M
+# matrices. The error grows with the condition number of K_ZZ. `is_accurate` checks this number.
 def is_accurate(inducing: InducingKernel, noise_variance: float) -> bool:
-    """Return whether K_ZZ is conditioned well enough for the covariance form."""
-    norm = float(inducing.matrix.sum(axis=0).max())  # all entries are positive: the 1-norm
+    """Return whether the condition number of K_ZZ is small enough for the covariance form."""
+    norm = float(inducing.matrix.sum(axis=0).max())  # all entries are positive, so this is the 1-norm
     reciprocal, _ = dpocon(inducing.factor, norm, uplo="L")
     return float(reciprocal) * _MAX_CONDITION >= max(1.0, inducing.variance / noise_variance)
 
@@ -401,7 +403,7 @@ class CovarianceForm:
     def derive(
         cls, inducing: InducingKernel, sums: WhitenedSums, posterior: WhitenedPosterior
     ) -> CovarianceForm | None:
-        """Return the form, from sums with the whole gram matrix. None if I - S cannot be factorised."""
+        """Return the form from sums with the whole gram matrix, or None if I - S cannot be factorised."""
         inverse = posterior.inverse_factor
         shrinkage = inverse.T @ (inverse @ sums.gram)  # I - S = S (V Lambda^-1 V') without cancellation
         shrinkage = 0.5 * (shrinkage + shrinkage.T)
@@ -423,7 +425,7 @@ class CovarianceForm:
     def adjoint(
         self, U: FloatArray, d_variance: FloatArray, K: FloatArray, weights: FloatArray, out: FloatArray
     ) -> FloatArray:
-        """Write -2 T_K U diag(d_variance) + weights K [M, rows] to `out` and return it. Weights is symmetric."""
+        """Write -2 T_K U diag(d_variance) + weights K [M, rows] to `out` and return it. `weights` is symmetric."""
         np.multiply(U, -2.0 * d_variance, out=out)
         dtrmm(1.0, self.factor, out.T, side=1, lower=0, trans_a=1, overwrite_b=1)
         dgemm(1.0, K.T, weights, beta=1.0, c=out.T, overwrite_c=1)
@@ -431,12 +433,12 @@ class CovarianceForm:
 
 
 def stores(n: int, n_inducing: int, arrays: int) -> bool:
-    """Return whether so many n x M arrays stay below `STORED_BYTES`."""
+    """Return whether `arrays` n x M arrays need at most `STORED_BYTES`."""
     return 8 * n * n_inducing * arrays <= STORED_BYTES
 
 
 class BlockArray:
-    """Blocks [M, rows] in C order: each has its own place, or all share one and are computed again when needed."""
+    """Blocks [M, rows] in C order. Each has its own memory, or all share one block and are computed again if needed."""
 
     def __init__(self, n: int, n_inducing: int, stored: bool) -> None:
         self.stored = stored
@@ -468,8 +470,8 @@ class RiskSums:
     """Losses and their derivatives at every point, with the sums over V that the gradient needs. See `sum_risk`.
 
     Attributes:
-        d_mean: its derivative in the mean [N].
-        d_variance: its derivative in the variance [N].
+        d_mean: derivatives of the losses in the mean [N].
+        d_variance: derivatives of the losses in the variance [N].
         C: V diag(d_variance) V' [M, M].
         V_d_mean: V d_mean [M].
     """
@@ -482,7 +484,7 @@ class RiskSums:
     V_d_mean: FloatArray
 
     def scaled(self, factor: float) -> RiskSums:
-        """Return this with every derivative times a factor."""
+        """Return the sums with every derivative times a factor."""
         return replace(
             self,
             d_mean=self.d_mean * factor,
@@ -499,7 +501,7 @@ def sum_risk(
     block_at: Callable[[slice], FloatArray],
     moments: Callable[[FloatArray, slice], tuple[FloatArray, FloatArray]],
 ) -> RiskSums:
-    """Sum the losses block by block, not yet weighted by the bound's derivative, which needs their mean."""
+    """Return the sums of the losses, block by block. The bound's derivative is not applied yet: it needs their mean."""
     n = len(y)
     mean, losses, d_mean, d_variance = (np.empty(n) for _ in range(4))
     gram, V_d_mean = WeightedGram(n_inducing), np.zeros(n_inducing)
@@ -513,21 +515,20 @@ def sum_risk(
     return RiskSums(mean, losses, d_mean, d_variance, gram.total(), V_d_mean)
 
 
-# How far rounding of K_ZZ can have moved what a sparse certificate rests on: outward slack for its risk and
-# KL.
+# Outward slack of a sparse certificate's risk and KL for the rounding of K_ZZ.
 #
-# What float64 factorises is K_ZZ + E with |E_ij| of a few ulps of sigma_f^2. A number that is computed from
-# the factor then differs from the exact one by at most sum |G_ij| |E_ij| to first order, G being its
-# derivative in K_ZZ. Where K_ZZ is nearly singular G is large along directions that the data fix, and only
-# along these: the condition number of K_ZZ, which knows nothing of the data, would say far too much.
+# In float64 the factorised matrix is K_ZZ + E with |E_ij| of a few ulps of sigma_f^2. Let G be a number's derivative in
+# K_ZZ. The number computed from the factor differs from the exact one by at most sum |G_ij| |E_ij| to first order. If
+# K_ZZ is nearly singular, G is large, but only along directions that the data fix. The condition number of K_ZZ does
+# not depend on the data. It would give a far larger slack.
 @dataclass(frozen=True)
 class Slopes:
-    """The derivatives of a number, a risk or the KL, in what it is computed from.
+    """The derivatives of a number, a risk or the KL, in the moments from which it is computed.
 
     Attributes:
-        d_mean: in the posterior means at the training inputs [N].
-        d_variance: in their variances [N].
-        size: how large it may be: 1 for a risk. Everything but K_ZZ costs a few ulps of it.
+        d_mean: derivatives in the posterior means at the training inputs [N].
+        d_variance: derivatives in their variances [N].
+        size: largest value of the number, 1 for a risk. Rounding of everything but K_ZZ adds a few ulps of it.
     """
 
     d_mean: FloatArray
@@ -555,11 +556,11 @@ def sparse_slack(
     alpha: float,
     slopes: Slopes,
 ) -> float:
-    """Return by how much rounding of K_ZZ can move a number of the posterior between FITC and VFE.
+    """Return the largest change, by rounding of K_ZZ, of a number of the posterior between FITC and VFE.
 
-    With P = S (F V Lambda^-1 V'/2 - C) S, C = V diag(gv) V', u = S (V gm + F b) and E = V diag(d/d Lambda) V' the
-    derivative in K_ZZ is -L^-T Y L^-1 / 2, Y = F (I - S - b b') - 2 C - 2 P + u b' + b u' - 2 alpha E, as in
-    `SparseGPObjective`.
+    The derivative in K_ZZ is -L^-T Y L^-1 / 2, as in `SparseGPObjective`. Y = F (I - S - b b') - 2 C - 2 P + u b' + b
+    u' - 2 alpha E. Here P = S (F V Lambda^-1 V'/2 - C) S, C = V diag(gv) V', u = S (V gm + F b) and E = V diag(d/d
+    Lambda) V'.
     """
     b, F, M = posterior.mean, slopes.d_kl, len(posterior.mean)
     S = posterior.inverse_factor.T @ posterior.inverse_factor
@@ -580,17 +581,18 @@ def sparse_slack(
             E.add(V, slope / (noise + alpha * spare) ** 2)
         Y -= 2.0 * alpha * E.total()
     G = 0.5 * inducing.variance * np.abs(inducing.unwhitened_matrix(Y)).sum()
-    G *= 1.0 + inducing.whitening_error  # the derivative is itself taken at a rounded factor
-    # sigma_f^2 - |V_i|^2 is a difference, too, next to the noise
+    G *= 1.0 + inducing.whitening_error  # the derivative is also taken at a rounded factor
+    # sigma_f^2 - |V_i|^2 is also a difference, added to the noise
     return inducing.entry_error * float(G + slopes.size * (1.0 + alpha * inducing.variance / noise))
 
 
 def free_form_slack(
     inducing: InducingKernel, mean: FloatArray, factor: FloatArray, X: FloatArray, slopes: Slopes
 ) -> float:
-    """Return by how much rounding of K_ZZ can move a risk of the whitened posterior N(m, T T').
+    """Return the largest change, by rounding of K_ZZ, of a risk of the whitened posterior N(m, T T').
 
-    Its KL does not depend on K_ZZ. The derivative in K_ZZ is L^-T (Phi + Phi') L^-1 / 2, as in `FreeFormObjective`.
+    The KL does not depend on K_ZZ. The risk's derivative in K_ZZ is L^-T (Phi + Phi') L^-1 / 2, as in
+    `FreeFormObjective`.
     """
     M = len(mean)
     C, V_d_mean = WeightedGram(M), np.zeros(M)

@@ -1,7 +1,7 @@
-"""Free-form sparse posteriors: the Gaussian of the inducing variables is itself searched, not tied to FITC or VFE.
+"""Free-form sparse posteriors: the search includes the Gaussian of the inducing variables. It need not be FITC or VFE.
 
 The posterior N(a, B) of Eq. 9 of Reeb et al. 2018 holds for any mean a and covariance B of the inducing variables. Both
-are kept whitened: a = L m and B = L T T' L' with L L' = K_ZZ, so that the prior is N(0, I).
+are kept whitened: a = L m and B = L T T' L' with L L' = K_ZZ. So the prior is N(0, I).
 
 Equation: Reeb et al. 2018, Eq. (9), Eq. (10)
 Equation: derived, free-form posterior
@@ -52,7 +52,7 @@ _LARGEST_LOG = 50.0
 
 @dataclass(frozen=True)
 class WhitenedGaussian:
-    """N(m, T T') of the whitened inducing variables, whose prior is N(0, I).
+    """N(m, T T') of the whitened inducing variables with prior N(0, I).
 
     Raises:
         ValueError: if the shapes disagree or the factor is not lower triangular.
@@ -70,7 +70,7 @@ class WhitenedGaussian:
 
     @classmethod
     def of(cls, posterior: WhitenedPosterior) -> WhitenedGaussian:
-        # S = L_B^-T L_B^-1 = R'R for the triangular factor R of L_B^-1 = QR: S itself is not formed
+        # S = L_B^-T L_B^-1 = R'R with the triangular factor R of L_B^-1 = QR. S itself is not formed
         upper = np.asarray(np.linalg.qr(posterior.inverse_factor, mode="r"))
         return cls(posterior.mean, np.tril(upper.T * np.sign(np.diagonal(upper))))
 
@@ -87,7 +87,7 @@ class WhitenedGaussian:
         kl = 0.5 * (float(np.vdot(T, T)) - len(m) + float(m @ m)) - log_determinant
         if not math.isfinite(kl):
             raise NotPositiveDefiniteError(f"the KL of the free-form posterior is {kl}")
-        return max(kl, 0.0)  # rounding can leave a KL an ulp below 0
+        return max(kl, 0.0)  # rounding can leave a KL one ulp below 0
 
     def half_variance(self, V: FloatArray, out: FloatArray) -> FloatArray:
         out[...] = V
@@ -113,7 +113,7 @@ class FreeFormGradient:
 class FreeFormObjective:
     """The bound of a free-form sparse posterior and its gradient in everything that determines it.
 
-    There is no noise parameter: the Gibbs risk and the KL hold none. Buffers and jitter are as in
+    There is no noise parameter: Gibbs risk and KL do not depend on noise. Buffers and jitter are as in
     `SparseGPObjective`, with one n x M array.
 
     Raises:
@@ -166,10 +166,10 @@ class FreeFormObjective:
     def _gradient(
         self, inducing: InducingKernel, features: FloatArray, gaussian: WhitenedGaussian, risk: RiskSums, d_kl: float
     ) -> FreeFormGradient:
-        """Second sweep: contract the adjoint of K_ZX, and those of K_ZZ, m and T.
+        """Return the gradient, the second sweep: contract the adjoints of K_ZX, K_ZZ, m and T.
 
-        V turns only with L, so the adjoint of K_ZZ is L^-T (Phi + Phi') L^-1 / 2 with Phi the lower triangle, its
-        diagonal halved, of -(m (V gm)' + 2 (T T' - I) C).
+        V depends on K_ZZ only through L. So the adjoint of K_ZZ is L^-T (Phi + Phi') L^-1 / 2. Phi is the lower
+        triangle, with halved diagonal, of -(m (V gm)' + 2 (T T' - I) C).
         """
         T, m = gaussian.factor, gaussian.mean
         excess = T @ T.T - np.eye(len(m))
@@ -208,7 +208,7 @@ class FreeFormPosterior:
     """A free-form posterior of M inducing variables, carried to functions by the prior. Build it with `carry`.
 
     Attributes:
-        hyperparameters: those of the prior. Only the predictive density uses the noise variance.
+        hyperparameters: the prior's hyperparameters. Only the predictive density uses the noise variance.
         kl: KL(Q||P) in nats, of the inducing variables and hence on functions.
         inducing: K_ZZ and its factor. Its `jitter` is 0 unless K_ZZ is numerically singular.
     """
@@ -233,13 +233,13 @@ class FreeFormPosterior:
         gaussian: WhitenedGaussian,
         jitter: float = 0.0,
     ) -> FreeFormPosterior:
-        """Carry a posterior of the whitened inducing variables to the training points, in O(N M^2) time.
+        """Return a posterior of the whitened inducing variables, carried to the training points in O(N M^2) time.
 
-        The same whitened posterior can be carried by any hyperparameters, rounded ones for a certificate.
+        Any hyperparameters can carry the same whitened posterior. A certificate uses rounded ones.
 
         Args:
-            jitter: least multiple of sigma_f^2 on the diagonal of K_ZZ. What the whitened variables mean depends on
-                it, so it should be the one of training.
+            jitter: least multiple of sigma_f^2 on the diagonal of K_ZZ. The meaning of the whitened variables depends
+                on it, so it should be the jitter of training.
 
         Raises:
             ValueError: if shapes disagree or values are not finite.
@@ -276,17 +276,17 @@ class FreeFormPosterior:
         return gibbs_risk(self, loss)
 
     def rounding(self, loss: Loss) -> RiskAndKL:
-        """Return by how much rounding of K_ZZ can have moved the Gibbs risk of a loss and the KL, to first order."""
+        """Return the largest changes of the Gibbs risk of a loss and of the KL by rounding of K_ZZ, to first order."""
         slopes = Slopes.of_risk(loss, self.y, self.train_mean, self.train_variance)
         risk = free_form_slack(self.inducing, self.gaussian.mean, self.gaussian.factor, self.X, slopes)
         return RiskAndKL(risk, self.inducing.entry_error * (1.0 + self.kl))
 
 
 def _whitenings(Z: FloatArray, theta: FloatArray, least_jitter: float) -> Iterator[InducingKernel]:
-    """Yield the factorisations of K_ZZ whose L is well determined: what m and T mean depends on L itself.
+    """Yield the factorisations of K_ZZ with a well determined L: the meaning of m and T depends on L itself.
 
     Raises:
-        NotPositiveDefiniteError: at the end.
+        NotPositiveDefiniteError: after the last one.
     """
     for inducing in InducingKernel.factorisations(Z, theta, least_jitter):
         if inducing.whitening_error <= LARGEST_SLACK:
@@ -309,8 +309,8 @@ class TrainedFreeForm:
     """A prior and a posterior of its inducing variables, found by minimising a bound.
 
     Attributes:
-        gp: the hyperparameters, and how the search went. The noise variance is that of the start.
-        jitter: multiple of sigma_f^2 on the diagonal of K_ZZ where the bound was found, 0 if none.
+        gp: the hyperparameters and a report of the search. The noise variance is that of the start.
+        jitter: multiple of sigma_f^2 on the diagonal of K_ZZ at the end of the search, 0 if none.
     """
 
     gp: TrainedGP
@@ -322,12 +322,12 @@ class TrainedFreeForm:
 def train_free_form(problem: RiskProblem, Z: FloatArray, alpha: float, search: Search) -> TrainedFreeForm:
     """Minimise the bound of a free-form posterior over kernel hyperparameters, inducing inputs and the posterior.
 
-    L-BFGS-B from the posterior of `SparseGPPosterior` at the start, whose bound is that of `SparseGPObjective`: the
-    result is never above it. Variance and lengthscales stay in the box [e^-6, e^6] of the grid. Afterwards they are
-    rounded (`gp.rounded`) and the whitened posterior stays as it is.
+    L-BFGS-B starts from the posterior of `SparseGPPosterior`. There the bound equals that of `SparseGPObjective`, so
+    the result is never above it. Variance and lengthscales stay in the box [e^-6, e^6] of the grid. Afterwards they are
+    rounded (`gp.rounded`). The whitened posterior does not change.
 
     Args:
-        alpha: of the first posterior: 1 is FITC, 0 is VFE.
+        alpha: kind of the first posterior: 1 is FITC, 0 is VFE.
         search: limits, and the start, such as the result of `train_sparse_gp`. Its noise variance only shapes the
             first posterior.
 
@@ -342,7 +342,7 @@ def train_free_form(problem: RiskProblem, Z: FloatArray, alpha: float, search: S
     posterior = SparseGPPosterior.fit(first, problem.X, problem.y, Z, alpha)
     bound.jitter = posterior.inducing.jitter
     point = _Point(search, first.n_kernel, posterior.Z.shape)
-    jitters: dict[float, float] = {}  # by value: a later, worse trial may need a larger one
+    jitters: dict[float, float] = {}  # by value: a later, worse trial may need a larger jitter
 
     def value_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
         theta, slope, inputs, gaussian = point.unpack(u)
@@ -358,7 +358,7 @@ def train_free_form(problem: RiskProblem, Z: FloatArray, alpha: float, search: S
 
 
 class _Point:
-    """The search variables: u of the hyperparameters, Z, m and the lower triangle of T, its diagonal as ln T_jj."""
+    """The search variables: u of the hyperparameters, Z, m and the lower triangle of T with ln T_jj as diagonal."""
 
     def __init__(self, search: Search, n_kernel: int, shape: tuple[int, ...]) -> None:
         self._search, self._n_kernel, self._shape = search, n_kernel, shape
@@ -389,7 +389,7 @@ class _Point:
         return theta, slope, inputs.reshape(self._shape), WhitenedGaussian(mean, factor)
 
     def packed_gradient(self, gradient: FreeFormGradient, slope: FloatArray, gaussian: WhitenedGaussian) -> FloatArray:
-        """Return the derivatives in the variables. `slope` is that of theta in u."""
+        """Return the derivatives in the variables. `slope` is the derivative of theta in u."""
         triangle = gradient.d_factor[self._rows, self._columns]
         triangle[self._diagonal] *= np.diagonal(gaussian.factor)
         return np.concatenate([gradient.d_theta * slope, gradient.d_Z.ravel(), gradient.d_mean, triangle])

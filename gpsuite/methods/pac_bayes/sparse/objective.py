@@ -1,8 +1,9 @@
 """The bound of a sparse GP with its analytic gradient, also in the inducing inputs.
 
-Three sweeps over the data in blocks: (1) V = L^-1 K_ZX and the sums that determine the posterior, (2) means, variances,
-losses and C = V diag(gv) V', (3) the adjoint of V and of the kernel. The objective depends on V only through V'V, so
-the adjoint of K_ZZ has a closed form and no Cholesky factorisation is differentiated.
+There are three sweeps over the data in blocks. (1) computes V = L^-1 K_ZX and the sums that determine the posterior.
+(2) computes means, variances, losses and C = V diag(gv) V'. (3) computes the adjoints of V and of the kernel. The
+objective depends on V only through V'V. So the adjoint of K_ZZ has a closed form, and no Cholesky factorisation is
+differentiated.
 
 Equation: Reeb et al. 2018, Eq. (9), Eq. (10), Eq. (11)
 Equation: derived, gradient of the sparse bound
@@ -59,12 +60,12 @@ _LOG_2_PI = math.log(2.0 * math.pi)
 @dataclass(frozen=True)
 class _State:
     inducing: InducingKernel
-    features: FloatArray  # of X [N, D+2]
+    features: FloatArray  # features of X [N, D+2]
     noise: FloatArray  # Lambda/w [N], Lambda = s + alpha spare
     spare: FloatArray  # sigma_f^2 - |V_i|^2 [N]
     gram: FloatArray  # V Lambda^-1 V', symmetric
     posterior: WhitenedPosterior
-    form: CovarianceForm | None  # if given, the blocks are those of K_ZX and not of V
+    form: CovarianceForm | None  # if given, the blocks are of K_ZX and not of V
 
 
 @dataclass(frozen=True)
@@ -80,15 +81,15 @@ class _Adjoint:
 class SparseGPObjective:
     """The bound of a sparse GP and its gradient in the hyperparameters and the inducing inputs.
 
-    The buffers are allocated once, so an instance must not be shared between threads. They are two n x M arrays, or,
-    when these are not stored, O(M^2) numbers besides O(n D), for about a third more time. When K_ZZ
-    cannot be factorised, a jitter relative to sigma_f^2 is added and kept for all later evaluations (`jitter`): a line
-    search sees one function. For alpha = 0 evaluations use the cheaper covariance form (`use_covariance_form`) until
-    K_ZZ is once too ill-conditioned for it, and the whitened form from then on. Where they change over they agree.
+    The buffers are allocated once, so threads must not share an instance. They are two n x M arrays. If these are not
+    stored, they are O(M^2) and O(n D) numbers, for about a third more time. If K_ZZ cannot be factorised, a jitter
+    relative to sigma_f^2 is added. It is kept for all later evaluations (`jitter`), so a line search has one function.
+    For alpha = 0 evaluations use the faster covariance form (`use_covariance_form`). From the first time that K_ZZ is
+    too ill-conditioned for it, they use the whitened form. At the change both forms agree.
 
     Args:
-        rows: indices of the n' rows to evaluate on, each then counts w = n/n' times. None for all. The result is the
-            bound of n rows, each w copies: no bound for the problem, and far too good.
+        rows: indices of the n' rows to evaluate on, None for all. Each row counts w = n/n' times. The result is the
+            bound of n rows, w copies of each. It is far too low and no bound for the problem.
 
     Raises:
         ValueError: if alpha is outside [0, 1] or M < 1.
@@ -157,7 +158,7 @@ class SparseGPObjective:
         return _State(inducing, features, noise, spare, symmetric(sums.gram), posterior, None)
 
     def _condition_in_covariance_form(self, inducing: InducingKernel, features: FloatArray, s: float) -> _State | None:
-        """Sweep 1 without whitening the blocks. None if the form cannot be had."""
+        """Return the state after sweep 1 without whitening the blocks, or None if this form cannot be used."""
         noise, raw = np.full(self.n, s / self._weight), WhitenedSums.zeros(self.n_inducing)
         for rows in blocks(self.n):
             K = inducing.cross(features[rows], self._V.block(rows))
@@ -171,7 +172,7 @@ class SparseGPObjective:
         return _State(inducing, features, noise, np.zeros(self.n), gram, posterior, form)
 
     def _risk(self, state: _State) -> RiskSums:
-        """Sweep 2: losses, not yet weighted by the bound's derivative, which needs their mean."""
+        """Return the losses, sweep 2. The bound's derivative is not applied yet: it needs their mean."""
         first, moments = partial(self._first, state), partial(self._moments, state)
         risk = sum_risk(self._loss, self._y, self.n_inducing, first, moments)
         if state.form is None:
@@ -184,7 +185,7 @@ class SparseGPObjective:
         if state.form is not None:
             U = state.form.half_reduction(block, self._U.block(rows))
             return block.T @ state.form.mean, np.maximum(state.inducing.variance - squared_norms(U), 0.0)
-        # only alpha > 0 needs U again
+        # only alpha > 0 uses U again
         out = self._U.block(rows) if self._alpha > 0.0 else head_of(self._work, block.shape)
         U = state.posterior.half_variance(block, out)
         return block.T @ state.posterior.mean, state.spare[rows] + squared_norms(U)
@@ -206,7 +207,7 @@ class SparseGPObjective:
         return block
 
     def _gradient(self, state: _State, risk: RiskSums, d_kl: float) -> tuple[FloatArray, FloatArray]:
-        """Sweep 3: return the gradients in theta and in Z."""
+        """Return the gradients in theta and in Z, sweep 3."""
         inducing, posterior, b = state.inducing, state.posterior, state.posterior.mean
         S = posterior.inverse_factor.T @ posterior.inverse_factor
         P = S @ (0.5 * d_kl * state.gram - risk.C) @ S
@@ -266,7 +267,7 @@ class SparseGPObjective:
         weights = np.stack([-residual / noise, risk.d_mean[rows] - uV / noise])
         add_product(G, np.stack([adjoint.u, b], axis=1), weights)
         E.add(V, d_noise[rows])
-        # for small M a product with L^-1 takes two thirds of the solve's time, at the same accuracy
+        # for small M a product with L^-1 takes two thirds of the solve's time with the same accuracy
         dtrmm(1.0, state.inducing.inverse_factor, G.T, side=1, lower=1, overwrite_b=1)
         return G
 
@@ -317,15 +318,15 @@ class SparseGPObjective:
 
 # The objectives of the sparse baselines with analytic gradients: VFE's collapsed bound and FITC's likelihood.
 #
-# Titsias 2009, Eq. (9), and Snelson & Ghahramani 2006, Eq. (9). With V = L^-1 K_ZX, L L' = K_ZZ, b = S V
-# Lambda^-1 y, S^-1 = I + V Lambda^-1 V' and m = V'b both are
+# See Titsias 2009, Eq. (9), and Snelson & Ghahramani 2006, Eq. (9). Let V = L^-1 K_ZX, L L' = K_ZZ, b = S V Lambda^-1
+# y, S^-1 = I + V Lambda^-1 V' and m = V'b. Both objectives are
 #
 #     (n ln 2 pi + ln det Lambda + ln det S^-1 + (y - m)'Lambda^-1 (y - m) + b'b) / 2, for VFE + tr(K_XX - V'V)/(2s),
 #
-# where Lambda = s I for VFE and s I + diag(K_XX - V'V) for FITC. Two sweeps over the data in blocks: (1) the
-# sums that determine S and b, (2) the adjoint of the kernel. They depend on V only through V'V, so the
-# adjoint of K_ZZ is -L^-T (V_adj V') L^-1 / 2 with a closed form in the middle, and no Cholesky factorisation
-# is differentiated.
+# where Lambda = s I for VFE and s I + diag(K_XX - V'V) for FITC. There are two sweeps over the data in blocks: (1) the
+# sums that determine S and b, (2) the adjoint of the kernel. The objectives depend on V only through V'V. So the
+# adjoint of K_ZZ is -L^-T (V_adj V') L^-1 / 2 with a closed form in the middle. No Cholesky factorisation is
+# differentiated.
 @dataclass(frozen=True)
 class _Parts:
     """Terms in which the two forms differ.
@@ -345,14 +346,14 @@ class _Parts:
 class SparseLikelihoodObjective:
     """The negative bound (VFE) or negative approximate log marginal likelihood (FITC) of a sparse GP, and its gradient.
 
-    The buffers, two n x M arrays, are allocated once, so an instance must not be shared between threads. When K_ZZ
-    cannot be factorised, a jitter relative to sigma_f^2 is added and kept for all later evaluations (`jitter`): a line
-    search sees one function. VFE is evaluated on K_ZX itself, without whitening its blocks (`use_covariance_form`),
-    until K_ZZ is once too ill-conditioned for it, and in the whitened form from then on. Where they change over they
-    agree.
+    The buffers, two n x M arrays, are allocated once, so threads must not share an instance. If K_ZZ cannot be
+    factorised, a jitter relative to sigma_f^2 is added. It is kept for all later evaluations (`jitter`), so a line
+    search has one function. VFE is evaluated on K_ZX itself, without whitening its blocks (`use_covariance_form`). From
+    the first time that K_ZZ is too ill-conditioned for this, it is evaluated in the whitened form. At the change both
+    forms agree.
 
     Args:
-        rows: indices of the n' rows to evaluate on, each then counts w = n/n' times. None for all.
+        rows: indices of the n' rows to evaluate on, None for all. Each row counts w = n/n' times.
 
     Raises:
         ValueError: if shapes disagree, values are not finite or M < 1.
@@ -372,7 +373,7 @@ class SparseLikelihoodObjective:
         self.n_lengthscales = dimension if ard else 1
         self.jitter = 0.0
         self.use_covariance_form = form == "vfe"
-        # every block is a contiguous piece of this memory. Memory that is never written is never taken
+        # every block is a contiguous piece of this memory. The system provides memory only when it is written
         self._K = np.zeros(n * n_inducing)
         self._V = np.zeros(n * n_inducing)
         self._work = np.zeros(n_inducing * longest_block(n))
@@ -404,9 +405,9 @@ class SparseLikelihoodObjective:
         return parts.value, d_theta, contraction.d_Z
 
     def _vfe(self, inducing: InducingKernel, features: FloatArray, s: float, contraction: KernelContraction) -> _Parts:
-        """Evaluate Titsias's bound. The blocks are those of V, or of K_ZX in the covariance form.
+        """Evaluate Titsias's bound. The blocks are of V, or of K_ZX in the covariance form.
 
-        The adjoint of K_ZX is L^-T [(S - I) V - b (y - m)']/s, with s/w for s where rows count w times.
+        The adjoint of K_ZX is L^-T [(S - I) V - b (y - m)']/s, with s/w for s if rows count w times.
         """
         total, log_s, s = self._weight * self.n, math.log(s), s / self._weight
         self.use_covariance_form = self.use_covariance_form and is_accurate(inducing, s)
@@ -438,7 +439,7 @@ class SparseLikelihoodObjective:
         return _Parts(value, 0.5 * self.n / s, d_log_noise, 0.5 * (middle + middle.T))
 
     def _vfe_sums(self, inducing: InducingKernel, features: FloatArray, s: float) -> WhitenedSums:
-        """Sweep 1 of VFE: V V'/s, both triangles, and V y/s."""
+        """Return V V'/s, both triangles, and V y/s: sweep 1 of VFE."""
         raw = WhitenedSums.zeros(self.n_inducing)
         for rows in blocks(self.n):
             block = inducing.cross(features[rows], self._block(self._K, rows))
@@ -454,8 +455,8 @@ class SparseLikelihoodObjective:
         """Evaluate FITC's likelihood.
 
         The adjoint of Lambda_i is (1/Lambda_i - h_i)/2 with h_i = (V_i'S V_i + (y_i - m_i)^2)/Lambda_i^2, and that of
-        K_ZX is L^-T [(S - I) V Lambda^-1 + V diag(h) - b (y - m)'Lambda^-1]. Where rows count w times, Lambda/w and
-        h/w represent Lambda and h.
+        K_ZX is L^-T [(S - I) V Lambda^-1 + V diag(h) - b (y - m)'Lambda^-1]. If rows count w times, Lambda/w and h/w
+        replace Lambda and h.
         """
         w = self._weight
         noise, sums = np.empty(self.n), WhitenedSums.zeros(self.n_inducing)
@@ -490,7 +491,7 @@ class SparseLikelihoodObjective:
         return _Parts(value, d_noise, s * d_noise, middle)
 
     def _whitened(self, inducing: InducingKernel, rows: slice) -> FloatArray:
-        """Fill a block of V from that of K_ZX and return it."""
+        """Fill a block of V from the block of K_ZX and return it."""
         V = self._block(self._V, rows)
         V[...] = self._block(self._K, rows)
         return inducing.whiten(V)

@@ -34,19 +34,19 @@ from gpsuite.models.config import Hyperparameters
 class SparseGPPosterior:
     """A GP posterior N(a, B) of M inducing variables, carried to functions by the prior. Build it with `fit`.
 
-    The effective noise of point i is Lambda_i = sigma^2 + alpha (k(x_i, x_i) - q_i), q = diag(K_XZ K_ZZ^-1 K_ZX);
+    The effective noise of point i is Lambda_i = sigma^2 + alpha (k(x_i, x_i) - q_i), q = diag(K_XZ K_ZZ^-1 K_ZX).
     Q = K_ZZ + K_ZX Lambda^-1 K_XZ, a = K_ZZ Q^-1 K_ZX Lambda^-1 y, B = K_ZZ Q^-1 K_ZZ.
 
-    With a jitter j the inducing variables are u = f(Z) + e, e ~ N(0, j sigma_f^2 I) independent of everything: f itself
-    keeps its prior, so that Q is as good a posterior and its KL as good a bound as without. It is the predictor that is
-    certified.
+    With a jitter j the inducing variables are u = f(Z) + e. The noise e ~ N(0, j sigma_f^2 I) is independent of
+    everything. The prior of f does not change. So Q is a valid posterior and its KL a valid bound, as without jitter.
+    The certificate is for this predictor.
 
     Attributes:
-        hyperparameters: those it was computed at.
+        hyperparameters: the hyperparameters of the computation.
         kl: KL(Q||P) in nats, of the inducing variables and hence on functions.
         inducing: K_ZZ and its factor. Its `jitter` is 0 unless K_ZZ is numerically singular.
         whitened: the posterior of the whitened inducing variables.
-        kl_slack: by how much rounding of K_ZZ can have moved the KL.
+        kl_slack: largest change of the KL by rounding of K_ZZ.
 
     Equation: Reeb et al. 2018, Eq. (9), Eq. (11)
     """
@@ -67,7 +67,7 @@ class SparseGPPosterior:
     def fit(
         cls, hyperparameters: Hyperparameters, X: FloatArray, y: FloatArray, Z: FloatArray, alpha: float
     ) -> SparseGPPosterior:
-        """Compute the posterior in O(N M^2) time, with O(M^2 + N D) memory.
+        """Return the posterior, in O(N M^2) time with O(M^2 + N D) memory.
 
         Raises:
             ValueError: if shapes disagree, values are not finite or alpha is outside [0, 1].
@@ -87,7 +87,7 @@ class SparseGPPosterior:
                 break
         if found is None:
             raise not_positive_definite()
-        return found  # the slack of the last jitter, however large, enters the certificate
+        return found  # the slack of the last jitter is part of the certificate, however large it is
 
     @classmethod
     def _conditioned(
@@ -127,7 +127,7 @@ class SparseGPPosterior:
         return gibbs_risk(self, loss)
 
     def rounding(self, loss: Loss) -> RiskAndKL:
-        """Return by how much rounding of K_ZZ can have moved the Gibbs risk of a loss and the KL, to first order."""
+        """Return the largest changes of the Gibbs risk of a loss and of the KL by rounding of K_ZZ, to first order."""
         risk = Slopes.of_risk(loss, self.y, self.train_mean, self.train_variance)
         return RiskAndKL(self._slack(risk), self.kl_slack)
 
@@ -137,7 +137,7 @@ class SparseGPPosterior:
 
 
 def _block(inducing: InducingKernel, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return V of one block of inputs, and an array of its shape with no values yet, for what is computed from V."""
+    """Return V of a block of inputs, and an uninitialised array of its shape for values computed from V."""
     shape = (len(inducing.scaled), len(X))
     return inducing.whitened(inducing.features(X), np.empty(shape)), np.empty(shape)
 

@@ -1,7 +1,7 @@
-"""A search for sparse GPs over nested subsets of the rows, then over all of them: ends lower than the published one.
+"""A search for sparse GPs over nested subsets of the rows, then over all rows. It ends lower than the paper's search.
 
-Few rows, each counted several times, have nearly the Hessian of all rows at a fraction of the cost, so the searches
-share their quasi-Newton pairs. What a subset's loss is says nothing: only losses on all rows are compared and returned.
+A few rows, each counted several times, have nearly the Hessian of all rows at a fraction of the time. So the searches
+share their quasi-Newton pairs. A subset's loss has no meaning: only losses on all rows are compared and returned.
 
 Equation: derived, staged search for sparse GPs
 Equation: Reeb et al. 2018, Sec. 3
@@ -30,17 +30,17 @@ from gpsuite.models.search import NO_ROOM, Minimum, Status
 from gpsuite.models.search import Objective as VectorObjective
 from gpsuite.seeds import stream
 
-# One row in so many, and how many iterations on them.
+# Stages: one row in this many, and the number of iterations on these rows.
 STAGES = ((16, 100), (4, 200))
-# A stage with fewer rows is left out: they are too unlike all rows.
+# A stage with fewer rows is left out: they represent all rows badly.
 LEAST_ROWS = 2000
-# Of the budget: what the stages before the last may take.
+# Largest share of the budget for the stages before the last.
 COARSE_SHARE = 0.5
-# The search has converged if so many iterations on all rows gain less than this share of its whole fall.
+# The search has converged if this many iterations on all rows gain less than this share of its whole decrease.
 WINDOW, LEAST_GAIN = 25, 1e-4
-# (l_j^2 capped at this) is the first guess of the inverse Hessian's diagonal for an inducing input's coordinate j.
+# l_j^2, limited to this, is the first guess of the inverse Hessian's diagonal for an inducing input's coordinate j.
 _LARGEST_SCALE = 25.0
-# theta [T + 1] and Z [M, D] -> value and gradients in both
+# function of theta [T + 1] and Z [M, D] that returns its value and gradients in both
 Objective = Callable[[FloatArray, FloatArray], tuple[float, FloatArray, FloatArray]]
 
 
@@ -48,7 +48,7 @@ Objective = Callable[[FloatArray, FloatArray], tuple[float, FloatArray, FloatArr
 class StagedSearch(Search):
     """Start and limits of the search. Its variables are the logarithms and Z.
 
-    An evaluation on some of the rows counts as that share of one.
+    An evaluation on a share of the rows counts as this share of an evaluation.
     """
 
     parametrisation: str = "log"
@@ -59,7 +59,7 @@ class _NoRoomError(Exception):
 
 
 class _Meter:
-    """Counts evaluations in those of all rows. While rows are left out, one evaluation of all rows is kept back."""
+    """Counts evaluations in units of all rows. While rows are left out, one evaluation of all rows is reserved."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -96,7 +96,7 @@ class _Meter:
 
     def _require_room(self, share: float) -> None:
         budget, needed = self.budget, share if share == 1.0 else 1.0 + share
-        part = budget.share * budget.runs - (budget.run - 1)  # of this search's own limits
+        part = budget.share * budget.runs - (budget.run - 1)  # within this search's own limits
         if share < 1.0 and part >= COARSE_SHARE:
             raise _NoRoomError
         if budget.evaluations is not None and self.spent + needed > budget.evaluations + 1e-9:
@@ -106,7 +106,7 @@ class _Meter:
 
 
 def nested_subsets(n: int) -> Iterator[tuple[IntArray, int]]:
-    """Yield the rows of every stage but the last and how many iterations it has. Each holds the rows before it."""
+    """Yield rows and number of iterations of every stage but the last. Each stage contains the rows before it."""
     order = stream(0, "staged search").permutation(n)
     for divisor, iterations in STAGES:
         if n // divisor >= LEAST_ROWS:
@@ -121,12 +121,12 @@ def minimise_in_stages(
     begin: FloatArray,
     search: StagedSearch,
 ) -> Minimum:
-    """Minimise from stage to stage. The end is the lowest point on all rows, the start included.
+    """Minimise stage by stage. Return the lowest point on all rows, which may be the start.
 
     Args:
         objective: loss and gradient on all rows, of x = (ln variance, ln lengthscales, ln noise variance, Z) [K].
-        on_rows: rows -> the loss on them, each counted n over their number times.
-        n_theta: how many logarithms come first.
+        on_rows: function of rows that returns the loss on them. Each row counts n over their number times.
+        n_theta: number of logarithms, which come first.
     """
     inputs = len(begin) - n_theta
     limits = np.array(search.limits(n_theta - 1) + [(-math.inf, math.inf)] * inputs)
@@ -162,16 +162,16 @@ def minimise_in_stages(
                 break
     except _NoRoomError as ended:
         reason = str(ended)
-    best = meter.lowest or start  # a line search that the budget ended may have seen the lowest
+    best = meter.lowest or start  # a line search that the budget ended may have found the lowest value
     status: Status = "budget" if reason else "done"
     reason = "; ".join(filter(None, [meter.fault, reason]))
-    # shares of rows add up with rounding: just above a whole evaluation is that evaluation
+    # shares of rows add up with rounding: slightly more than a whole evaluation counts as one
     spent, failures = math.ceil(meter.spent - 1e-9), tuple(meter.failures)
     return Minimum(best.point, best.loss, status, reason, spent, iterations, failures=failures)
 
 
 def _has_converged(losses: list[float], start: Evaluation) -> bool:
-    """Return whether the last iterations on all rows gained next to nothing of the fall since the start."""
+    """Return whether the last iterations on all rows gained almost nothing of the decrease since the start."""
     if len(losses) <= WINDOW:
         return False
     return losses[-1 - WINDOW] - losses[-1] < LEAST_GAIN * (start.loss - losses[-1])
@@ -182,8 +182,8 @@ class TrainedSparseGP:
     """Hyperparameters and inducing inputs found by minimising an objective.
 
     Attributes:
-        Z: inducing inputs [M, D]. They carry no penalty and are not rounded.
-        alpha: of the posterior that was trained: 1 is FITC, 0 is VFE (DTC).
+        Z: inducing inputs [M, D]. They add no penalty and are not rounded.
+        alpha: kind of the trained posterior: 1 is FITC, 0 is VFE (DTC).
         jitter: largest multiple of sigma_f^2 that K_ZZ needed during the search, 0 if none.
     """
 
@@ -196,13 +196,13 @@ class TrainedSparseGP:
 def train_sparse_gp(problem: RiskProblem, Z: FloatArray, alpha: float, search: Search) -> TrainedSparseGP:
     """Minimise the bound of a sparse GP over hyperparameters and inducing inputs, then round those of the kernel.
 
-    Variance and lengthscales stay in the box [e^-6, e^6] of the grid. Z is free. The published search is L-BFGS-B on
-    all rows.
+    Variance and lengthscales stay in the box [e^-6, e^6] of the grid. Z is free. The paper's search is L-BFGS-B on all
+    rows.
 
     Args:
         Z: inducing inputs to start from [M, D]. The paper takes k-means centres of X.
         alpha: 1 is FITC (the paper's), 0 is VFE (DTC).
-        search: start and limits of the published search, or of the staged one.
+        search: start and limits of the paper's search or of the staged search.
 
     Raises:
         ValueError: if shapes disagree, Z is not finite, alpha is out of range, or `search.start` has the wrong number
@@ -222,7 +222,7 @@ def train_sparse_gp(problem: RiskProblem, Z: FloatArray, alpha: float, search: S
 def train_sparse_likelihood(
     X: FloatArray, y: FloatArray, Z: FloatArray, form: Form, ard: bool, search: Search
 ) -> TrainedSparseGP:
-    """Minimise a baseline's objective over hyperparameters and inducing inputs, searching as `train_sparse_gp` does.
+    """Minimise a baseline's objective over hyperparameters and inducing inputs, with the search of `train_sparse_gp`.
 
     The objective value of the result is in nats: the negative bound of VFE, or the negative approximate log marginal
     likelihood of FITC.

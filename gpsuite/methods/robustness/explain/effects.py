@@ -1,7 +1,7 @@
 """Effect of moving one input at a time on a class probability: proved ranges over one-sided intervals.
 
 For input i and radius gamma, T+ = [x, x + gamma e_i] and T- = [x - gamma e_i, x]. The effect
-Delta_i = (max over T+ - max over T-) + (min over T+ - min over T-) is positive where raising the input raises the
+Delta_i = (max over T+ - max over T-) + (min over T+ - min over T-) is positive if raising the input raises the
 probability. For a linear probability of slope b it is 2 gamma b.
 
 Equation: Blaas et al. 2020, App. G
@@ -25,18 +25,18 @@ DOWN, UP = 0, 1
 
 @dataclass(frozen=True)
 class OneSidedRanges:
-    """Ranges of a class probability over both one-sided intervals of P points along d inputs; arrays [P, d, 2].
+    """Ranges of a class probability over both one-sided intervals of P points along d inputs, arrays [P, d, 2].
 
     The last axis is the direction: `DOWN` for T-, `UP` for T+.
 
     Attributes:
         ends: the far end of each interval.
-        lowest_proved: no point of the interval has less.
-        lowest: surely attained.
-        highest: surely attained.
-        highest_proved: no point has more.
+        lowest_proved: proved lower bound over the interval.
+        lowest: smallest value that is surely attained.
+        highest: largest value that is surely attained.
+        highest_proved: proved upper bound over the interval.
         closed: whether both gaps are within the tolerance.
-        boxes: pieces bounded for all of them.
+        boxes: number of pieces bounded for all intervals.
     """
 
     ends: FloatArray
@@ -73,16 +73,16 @@ def one_sided_ranges(
     """Bound a class probability over the one-sided intervals of all points and inputs in one search per end.
 
     Args:
-        lines: the probability along the lines through `points` along `inputs`, points first.
+        lines: probability along the lines through `points` in the directions of `inputs`, points first.
         points: [P, D].
-        inputs: indices, [d].
-        radius: gamma, one number or one for each of the inputs, [d].
+        inputs: indices of the inputs, [d].
+        radius: gamma, one number or one for each input, [d].
         domain: lowest and highest values of every input ([D] or numbers), to which intervals are cut.
         tolerance: largest gap between attained and proved probability.
         budget: boxes and seconds for both ends together. Each end has half of the boxes.
 
     Raises:
-        ValueError: if a radius is negative or not finite, or a point lies outside its domain.
+        ValueError: if a radius is negative or not finite, or a point is outside its domain.
     """
     x = points[:, inputs]
     reach = np.broadcast_to(np.asarray(radius, dtype=np.float64), (len(inputs),))
@@ -116,10 +116,10 @@ def one_sided_ranges(
 
 # LIME: a weighted linear model of the class probability around a point.
 #
-# The settings are those of Blaas et al. 2020: 30 samples per input, weights max(sqrt(exp(-c^2 / 0.25^2)), 0.01) of the
-# cosine distance c, least squares with an intercept, no selection of inputs. Samples of a table of numbers come from a
-# unit normal around the point. Those of an image are masks: normal ones would leave all images, where the probability
-# is the same everywhere.
+# The settings are those of Blaas et al. 2020: 30 samples per input, least squares with an intercept, no selection of
+# inputs. The weights are max(sqrt(exp(-c^2 / 0.25^2)), 0.01) for the cosine distance c. Samples of a table of numbers
+# come from a unit normal around the point. Samples of an image are masks. Normal samples would be far from all images,
+# where the probability is the same everywhere.
 
 
 SAMPLES_PER_INPUT = 30
@@ -136,7 +136,7 @@ def lime_weights(
     """Return the slopes [D] of the local linear model at a point.
 
     Args:
-        probability: inputs [S, D] -> class probability [S].
+        probability: function of inputs [S, D] that returns class probabilities [S].
         point: [D], in inputs of comparable scale: samples have unit variance along each.
         rng: draws the samples.
         samples_per_input: S / D.
@@ -151,15 +151,15 @@ def lime_mask_weights(
     rng: np.random.Generator,
     samples_per_pixel: int = SAMPLES_PER_INPUT,
 ) -> FloatArray:
-    """Return how much keeping each pixel, instead of making it black, adds to a class probability, [D].
+    """Return the gain in class probability from keeping each pixel instead of making it black, [D].
 
-    LIME for images: samples keep a random half of the pixels above 0. The others are irrelevant to it and get 0.
+    LIME for images: samples keep a random half of the pixels above 0. The other pixels get 0.
 
     Args:
         probability: inputs [S, D] -> class probability [S].
         image: [D], black is 0.
         rng: draws the masks.
-        samples_per_pixel: per pixel above 0.
+        samples_per_pixel: samples per pixel above 0.
     """
     lit = np.flatnonzero(image > 0.0)
     masks = rng.random((samples_per_pixel * len(lit), len(lit))) < 0.5
@@ -172,7 +172,7 @@ def lime_mask_weights(
 
 
 def proximity(samples: FloatArray, point: FloatArray) -> FloatArray:
-    """Return the weights of samples [S, D] by their cosine distance from a point [D], 1 apart where one is zero."""
+    """Return the weights of samples [S, D] by their cosine distance from a point [D]. The distance from zero is 1."""
     norms = np.linalg.norm(samples, axis=1) * np.linalg.norm(point)
     cosine = np.divide(samples @ point, norms, out=np.zeros(len(samples)), where=norms > 0.0)
     distance = 1.0 - cosine
@@ -180,7 +180,7 @@ def proximity(samples: FloatArray, point: FloatArray) -> FloatArray:
 
 
 def weighted_slopes(samples: FloatArray, values: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the slopes [D] of the least squares fit of values [S] with an intercept. The smallest if many fit."""
+    """Return the slopes [D] of the least squares fit of values [S] with an intercept. If many fit, the smallest."""
     root = np.sqrt(weights)
     design = np.column_stack([np.ones(len(samples)), samples]) * root[:, None]
     return np.asarray(np.linalg.lstsq(design, values * root, rcond=None)[0][1:])

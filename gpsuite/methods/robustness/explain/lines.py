@@ -1,7 +1,7 @@
 """Extremes of a class probability over many intervals at once: branch and bound, all open pieces in one batch.
 
-Every interval keeps its own attained value, its own threshold and its own list of pieces. What they share is the
-product that expands the posterior around all their centres.
+Every interval has its attained value, its threshold and its list of pieces. The intervals share the product that
+expands the posterior around all their centres.
 
 Equation: Blaas et al. 2020, Algorithm 1
 Equation: derived, search with the level bound
@@ -53,11 +53,11 @@ ROUNDS = 2
 
 @dataclass(frozen=True)
 class PieceBounds:
-    """Bounds of a signed score over pieces of lines; arrays [B].
+    """Bounds of a signed score over pieces of lines, arrays [B].
 
     Attributes:
-        outer: no point of the piece has a larger signed score. Infinite if nothing is known.
-        point: where the relaxation is largest.
+        outer: proved upper bound of the signed score over the piece. Infinite if nothing is known.
+        point: place of the relaxation's maximum.
     """
 
     outer: FloatArray
@@ -65,7 +65,7 @@ class PieceBounds:
 
 
 class Pieces(Protocol):
-    """Pieces of lines that are expanded already."""
+    """Pieces of lines that are already expanded."""
 
     @property
     def sharpens(self) -> bool:
@@ -79,7 +79,7 @@ class Pieces(Protocol):
 
 
 class Lines(Protocol):
-    """A probability along L lines, monotone in a score."""
+    """A probability along L lines. It is monotone in a score."""
 
     @property
     def width(self) -> int:
@@ -97,15 +97,15 @@ class Lines(Protocol):
 
 @dataclass(frozen=True)
 class LineExtrema:
-    """Extremes over S intervals, valid at any time; arrays [S].
+    """Extremes over S intervals, valid at any time, arrays [S].
 
     Attributes:
         sign: 1 for maxima, -1 for minima.
-        inner: surely attained at `witness`.
-        outer: proved.
+        inner: value surely attained at `witness`.
+        outer: proved bound.
         witness: place on the line.
         closed: whether attained and proved value agree within the tolerance.
-        boxes: pieces bounded for all intervals.
+        boxes: number of pieces bounded for all intervals.
     """
 
     sign: int
@@ -127,9 +127,9 @@ def line_extrema(
     """Search the maxima (`sign=1`) or minima (-1) of the probability over intervals of lines.
 
     Args:
-        lines: what is bounded.
+        lines: probability to bound.
         which: the line of each interval, [S].
-        low: lower ends, [S]. May equal the upper ones.
+        low: lower ends, [S]. They may equal the upper ends.
         high: upper ends, [S].
         sign: 1 or -1.
         tolerance: largest gap between attained and proved probability.
@@ -146,7 +146,7 @@ def line_extrema(
 
 
 class _LineSearch:
-    """One run. `signed` values are those times the sign, so that maxima are looked for."""
+    """One run. `signed` values are multiplied by the sign: every search is for a maximum."""
 
     def __init__(
         self,
@@ -161,10 +161,10 @@ class _LineSearch:
         self.lines, self.which, self.low, self.high = lines, which, low, high
         self.sign, self.tolerance, self.budget = float(sign), tolerance, budget
         count = len(which)
-        self.score = np.full(count, -np.inf)  # signed score that the witness surely attains
+        self.score = np.full(count, -np.inf)  # signed score surely attained by the witness
         self.inner, self.rounding = np.full(count, min(0.0, self.sign)), np.zeros(count)
         self.witness = low.copy()
-        self.closed = np.full(count, -np.inf)  # largest signed score bound among pieces that were dropped
+        self.closed = np.full(count, -np.inf)  # largest signed score bound among the dropped pieces
         self.boxes = 0
 
     def run(self) -> LineExtrema:
@@ -236,7 +236,7 @@ class _LineSearch:
         )
 
     def _take(self, owner: IntArray, points: FloatArray, low: FloatArray, high: FloatArray) -> None:
-        """Let points [B] of the owners' intervals, with bounds of their scores, be witnesses if they are better."""
+        """Make points [B] of the owners' intervals witnesses if the bounds of their scores are better."""
         attained = low if self.sign > 0 else -high
         attained = np.where(np.isnan(attained), -np.inf, attained)
         best = np.full(len(self.score), -np.inf)
@@ -263,9 +263,8 @@ class _LineSearch:
 
 # A posterior along many lines at once, each through a point in the direction of one input.
 #
-# Every line is a slice with a single free input. The slices share the posterior's products, so that boxes of all of
-# them
-# are expanded by one product with the reduction.
+# Every line is a slice with a single free input. The slices share the posterior's products. One product with the
+# reduction expands the boxes of all lines.
 
 
 @dataclass(frozen=True)
@@ -274,11 +273,11 @@ class LineSlices(PosteriorSlice):
 
     Attributes:
         dims: the free input of each line, [L].
-        lengthscales: of the free inputs, [L, 1].
+        lengthscales: lengthscales of the free inputs, [L, 1].
         X: data of the free inputs, [L, 1, n].
         fixed: squared distances over the fixed inputs, [L, n]. Zero if they are folded.
         weight: folds, [L, n].
-        floor: as the following, [L].
+        floor: bound as in `PosteriorSlice`, [L]. So are the next three.
         ceiling: [L].
         mean_error: [L].
         gram_error: [L].
@@ -348,7 +347,8 @@ def restricted_lines(
 def _other_inputs(posterior: LatentPosterior, point: FloatArray) -> FloatArray:
     """Return the squared scaled distances of the data from a point over all inputs but each, [D, N].
 
-    Sums of what comes before and of what comes behind: nothing is subtracted, so no far input drowns the others.
+    The sums over the inputs before and after are added. Nothing is subtracted, so one far input cannot cancel the
+    others.
     """
     square = ((posterior.X - point).T / posterior.lengthscales[:, None]) ** 2
     before, behind = np.zeros_like(square), np.zeros_like(square)
@@ -391,7 +391,7 @@ class BinaryLines:
     """The class probability along L lines. See `Lines`.
 
     Attributes:
-        level_bound: over the slices of all lines.
+        level_bound: bound over the slices of all lines.
         slices: one row per line.
     """
 
@@ -451,7 +451,7 @@ class SoftmaxPieces:
         low: ends of the pieces, [B].
         high: [B].
         ends: bounds of the probability.
-        slope: derivative of what moves it by the offset from the centre, [B].
+        slope: derivative of the probability's quadratic model by the offset from the centre, [B].
         bend: half its second derivative, [B].
     """
 
@@ -467,7 +467,7 @@ class SoftmaxPieces:
         return False
 
     def centre_scores(self) -> tuple[FloatArray, FloatArray]:
-        """Return NaN: an evaluation costs as much as a bound, and `bound` proposes the better point."""
+        """Return NaN: an evaluation takes as long as a bound, and `bound` proposes a better point."""
         unknown = np.full(len(self.low), np.nan)
         return unknown, unknown
 
@@ -488,10 +488,10 @@ class SoftmaxLines:
     """The probability of a class along L lines. See `Lines`.
 
     Attributes:
-        posterior: of C classes.
-        differences: over the slices of all lines.
+        posterior: classifier of C classes.
+        differences: latent differences over the slices of all lines.
         own: the class.
-        proof: of all that was bounded.
+        proof: whether all bounds so far are proved.
     """
 
     posterior: MultiClassPosterior

@@ -1,7 +1,7 @@
 """Sums and products of radial kernels: how large their derivatives and their features' remainders are over a box.
 
-The m-th derivative of a product along a line, over m!, is the m-th coefficient of the product of its factors' series:
-so sizes over a box multiply like truncated power series. In the RKHS phi = phi_a x phi_b has the same form: with T_m
+The m-th derivative of a product along a line, over m!, is the m-th coefficient of the product of its factors' series.
+So sizes over a box multiply like truncated power series. In the RKHS phi = phi_a x phi_b has the same form. With T_m
 the orders up to m and R_m = phi - T_m, R_m = R_a,m x phi_b + sum_i (order i of phi_a) x R_b,m-i.
 
 Equation: derived, sums and products of kernels
@@ -47,7 +47,7 @@ from gpsuite.methods.robustness.operators import PROFILES
 from gpsuite.methods.robustness.rounding import TAIL, UNDERFLOW
 from gpsuite.models.composite import SQUARED_EXPONENTIAL
 
-HIGHEST = 4  # order of the derivatives that are bounded
+HIGHEST = 4  # highest order of the bounded derivatives
 _R3, _R5 = float(np.sqrt(3.0)), float(np.sqrt(5.0))
 # Derivatives of order 0, 1, 2 (and 3, 4) along a line, times exp(z) or exp(z^2 / 2), by the powers of c and z.
 LOW_ORDERS: dict[str, tuple[Polynomial, ...]] = {
@@ -96,7 +96,7 @@ def _times(one: Sequence[FloatArray], other: Sequence[FloatArray]) -> list[Float
 
 
 def _scaled(size: FloatArray, by: FloatArray) -> FloatArray:
-    """Return the product, in which infinity times zero is zero: where a radius is zero nothing moves. NaN stays."""
+    """Return the product with infinity times zero as zero: at radius zero nothing moves. NaN stays."""
     with np.errstate(invalid="ignore"):
         return np.where((size == 0.0) | (by == 0.0), 0.0, size * by)
 
@@ -131,7 +131,7 @@ def feature_norms(name: str, rho: FloatArray) -> Norms:
 
 
 def product_norms(parts: Sequence[Norms], n_boxes: int) -> Norms:
-    """Bound the orders and remainders of a product's features. Those of no factor are of a constant."""
+    """Bound the orders and remainders of a product's features. Without a factor they are those of a constant."""
     zero = np.zeros(n_boxes)
     orders, left = [np.ones(n_boxes), zero, zero, zero], [zero] * 4
     for other, remainder in parts:
@@ -142,8 +142,8 @@ def product_norms(parts: Sequence[Norms], n_boxes: int) -> Norms:
 
 # Mean and variance around B centres, in data space as for the Matérn kernels, with remainders by data or by norms.
 #
-# kappa_i(c + x) up to order 2 or 3 from derivatives of the factors by their squared distances q_f = q_f(c) - 2 D_f x +
-# x'A_f x, D_f = a_f D. With B = I - G, u = R V_0 and U_1 = R V_1 the variance is
+# kappa_i(c + x) is expanded up to order 2 or 3, from derivatives of the factors by their squared distances. These are
+# q_f = q_f(c) - 2 D_f x + x'A_f x, D_f = a_f D. Let B = I - G, u = R V_0 and U_1 = R V_1. Then the variance is
 # 1 + V_0 u - x V_1 U_1 x - 2 sum_i u_i kappa_i(x) - 2 sum_i (U_1i x) (order 2 and more of kappa_i) - <R_1, B R_1>.
 
 
@@ -233,11 +233,11 @@ class TermRemainders:
     """Remainders of one product over boxes.
 
     Attributes:
-        after: by data, after orders 0 to 3, [B, n] each.
+        after: remainder per datum after orders 0 to 3, [B, n] each.
         third: data whose order 3 is kept, [B, n].
         norms: w^1/2 |R_m| after orders 0 to 3, [B] each.
-        kept: by data, of what the sums keep, [B, n].
-        kept_norm: w^1/2 times the norm of what is left where the same orders are kept for all data, [B].
+        kept: remainder per datum after the orders that the sums keep, [B, n].
+        kept_norm: w^1/2 times the norm of the remainder if the same orders are kept for all data, [B].
     """
 
     after: list[FloatArray]
@@ -248,7 +248,7 @@ class TermRemainders:
 
 
 def term_remainders(own: TermExpansion, radius: FloatArray, cubic: bool) -> TermRemainders:
-    """Bound what is left of a product over |x| <= radius, [B, d]. `cubic` if order 3 may be kept."""
+    """Bound the remainders of a product over |x| <= radius, [B, d]. `cubic` if order 3 may be kept."""
     n_boxes, _, n = own.offset.shape
     sizes = [np.ones((n_boxes, n))] + [np.zeros((n_boxes, n))] * HIGHEST
     parts = []
@@ -286,8 +286,8 @@ class CompositeExpansion(DataExpansion):
 
     Attributes:
         form: the posterior over the free inputs.
-        centre: in units of X, [B, d].
-        terms: of the kernel.
+        centre: the centres in units of X, [B, d].
+        terms: expansions of the kernel's terms.
     """
 
     form: CompositeSlice
@@ -389,7 +389,7 @@ class CompositeExpansion(DataExpansion):
         return least_remainder(2.0 * by_norm, [remainder.norms[kept] for remainder in remainders], by_data)
 
     def _growth(self, radius: FloatArray) -> FloatArray:
-        """Return how large the orders' coefficients grow over the boxes, with what rounding multiplies, [B]."""
+        """Return the factor by which rounding errors of the coefficients grow over the boxes, [B]."""
         total = np.zeros(len(radius))
         for own in self.terms:
             part = np.full(len(radius), own.term.weight * _ORDERS ** max(1, own.count))

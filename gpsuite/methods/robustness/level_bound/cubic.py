@@ -22,7 +22,7 @@ from gpsuite.methods.robustness.rounding import UNIT
 def third_order_sums(rows: FloatArray, offset: FloatArray) -> FloatArray:
     """Return sum_i rows[..., b, r, i] offset[b, j, i] offset[b, k, i], [..., B, R, d, d].
 
-    One slice of pairs (j, k >= j) is filled and multiplied at a time, so that it stays in the cache.
+    One slice of pairs (j, k >= j) is filled and multiplied at a time: it stays in the cache.
 
     Args:
         rows: [..., B, R, n].
@@ -105,7 +105,7 @@ class Cubic:
         return Cubic(factor * self.constant, factor * self.linear, factor * self.quadratic, cubic)
 
     def take(self, rows: IntArray) -> Cubic:
-        """Return the polynomials of these rows, which may repeat."""
+        """Return the polynomials of these rows. A row may repeat."""
         cubic = None if self.cubic is None else self.cubic[rows]
         return Cubic(self.constant[rows], self.linear[rows], self.quadratic[rows], cubic)
 
@@ -149,12 +149,12 @@ class Cubic:
 
 
 def by_box(values: FloatArray, kept: int = 0) -> FloatArray:
-    """Return values [..., B] and `kept` axes behind with all leading axes made one: function after function."""
+    """Return values with all axes before the last `kept` ones merged into one, function after function."""
     return values.reshape(-1, *values.shape[values.ndim - kept :])
 
 
 def sum_slack(n_inputs: int) -> float:
-    """Return the relative slack of the double and triple sums over so many inputs, each a few times in a row."""
+    """Return the relative slack of double and triple sums over `n_inputs` inputs, computed a few times in a row."""
     return 1e-12 + 4.0 * UNIT * float(n_inputs) ** 2
 
 
@@ -197,7 +197,7 @@ def _dot(a: FloatArray, b: FloatArray) -> FloatArray:
 
 def _separable_minimum(slope: FloatArray, diagonal: FloatArray, others: FloatArray, radius: FloatArray) -> FloatArray:
     """Minimise sum_j -slope_j |x_j| + (diagonal_j - others_j / r_j) x_j^2 over |x_j| <= r_j."""
-    # Multiplied by r, so that no division by a zero width is needed.
+    # All is multiplied by r: a zero width needs no division.
     bent = diagonal * radius - others
     inside = (bent > 0.0) & (slope <= 2.0 * bent)
     corner = bent * radius - slope * radius
@@ -206,13 +206,11 @@ def _separable_minimum(slope: FloatArray, diagonal: FloatArray, others: FloatArr
     return np.asarray(np.where(inside, vertex, corner).sum(axis=1))
 
 
-# Upper bound of a cubic over a box by a concave overestimator, with the point that attains it nearly.
+# Upper bound of a cubic over a box by a concave overestimator, with a point that nearly attains it.
 #
-# Inputs in which the polynomial is monotone are fixed at their better end. Then, in z = x / r, |z| <= 1, the cubic
-# part
-# goes to the diagonal, C[xxx] <= sum_j nu_j z_j^2 with nu_j = r_j sum_kl |C_jkl| r_k r_l, and
-# z'Hz <= z'(H - A)z + tr A for a diagonal A >= 0 with A >= H. The right side is concave, so its value and gradient at
-# any point bound its maximum.
+# Inputs in which the polynomial is monotone are fixed at their better end. Let z = x / r, |z| <= 1. The cubic part goes
+# to the diagonal: C[xxx] <= sum_j nu_j z_j^2 with nu_j = r_j sum_kl |C_jkl| r_k r_l. For a diagonal A >= 0 with A >= H,
+# z'Hz <= z'(H - A)z + tr A. The right side is concave. So its value and gradient at any point bound its maximum.
 
 
 STEPS = 12
@@ -228,8 +226,8 @@ class CubicMaximum:
 
     Attributes:
         bound: upper bound of the polynomial, [B].
-        point: where the relaxation is largest, in the polynomial's units, inside the box, [B, d].
-        share: how much each input adds to the relaxation's gap, [B, d].
+        point: maximum of the relaxation, in the polynomial's units, inside the box, [B, d].
+        share: part of the relaxation's gap from each input, [B, d].
     """
 
     bound: FloatArray
@@ -262,7 +260,8 @@ def cubic_maximum(polynomial: Cubic, radius: FloatArray) -> CubicMaximum:
 def dominating_diagonal(H: FloatArray) -> FloatArray:
     """Return diagonals A >= 0 with A - H positive semidefinite, the least trace of three, [B, d].
 
-    Row sums. The largest eigenvalue times I. The largest eigenvalue of H scaled by the norms of its rows.
+    The three are the row sums, the largest eigenvalue times I, and the largest eigenvalue of H scaled by the norms of
+    its rows.
     """
     d = H.shape[1]
     diagonal = np.einsum("bjj->bj", H)
@@ -285,7 +284,7 @@ def dominating_diagonal(H: FloatArray) -> FloatArray:
 
 
 def _fix_monotone_inputs(polynomial: Cubic, radius: FloatArray) -> tuple[FloatArray, FloatArray, Cubic]:
-    """Move inputs of constant slope to their better end. Return the shift, the radii left and the polynomial there."""
+    """Move inputs with a slope of constant sign to their better end. Return shift, radii left and polynomial there."""
     shift, left = np.zeros(radius.shape), radius
     for _ in range(ROUNDS):
         curvature = 2.0 * weighted_rows(polynomial.quadratic, left) + 3.0 * cubic_rows(polynomial.cubic, left)
@@ -335,12 +334,12 @@ def _climb(linear: FloatArray, concave: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class MomentModel:
-    """One moment over B boxes: model - below <= moment <= model + above, low <= moment <= high; [B] each.
+    """One moment over B boxes: model - below <= moment <= model + above, low <= moment <= high, [B] each.
 
     Attributes:
         model: cubic in the offset from the centre, in lengthscales.
-        below: how far the moment may lie below the model, with rounding.
-        above: how far above, with rounding.
+        below: largest distance of the moment below the model, with rounding.
+        above: largest distance above, with rounding.
         low: lower bound over the box.
         high: upper bound over the box.
     """
@@ -363,8 +362,8 @@ class LatentModel:
 
     Attributes:
         radius: half-widths in lengthscales, rounded up, [B, d].
-        mean: of the latent function.
-        variance: of the latent function.
+        mean: model of the latent mean.
+        variance: model of the latent variance.
     """
 
     radius: FloatArray

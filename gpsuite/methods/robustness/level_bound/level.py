@@ -1,13 +1,13 @@
-"""From models of mean and variance to a bound of the class probability: the level function.
+"""Bound of the class probability from models of mean and variance: the level function.
 
-The probability exceeds a level where mean - k(Sigma) > 0, k the mean that has the level at variance Sigma. With a line
-k_1 Sigma in place of k, only G = max(mean - k_1 Sigma) over the box is needed: the two cubic models are added before
-they are maximised, so no product of ranges appears. For every k_1 the score is at most the largest score of
-(G + k_1 v, v) over v in [Sigma_L, Sigma_U]. The slope is that of k at the level looked for (Dinkelbach's fractional
-programming, with the level given by the incumbent).
+The probability exceeds a level where mean - k(Sigma) > 0. Here k is the mean that has the level at variance Sigma. With
+a line k_1 Sigma in place of k, only G = max(mean - k_1 Sigma) over the box is needed. The two cubic models are added
+before they are maximised, so no product of ranges appears. For every k_1 the score is at most the largest score of
+(G + k_1 v, v) over v in [Sigma_L, Sigma_U]. The slope k_1 is the slope of k at the wanted level (Dinkelbach's
+fractional programming, with the incumbent's level).
 
-Where k is concave, a chord over a part of [Sigma_L, Sigma_U] lies above k outside that part: the bound of each part
-by its own chord loses little, though G is a maximum over the whole box.
+If k is concave, a chord over a part of [Sigma_L, Sigma_U] is above k outside that part. So bounding each part by its
+own chord loses little, though G is a maximum over the whole box.
 
 Equation: derived, level function
 """
@@ -42,16 +42,16 @@ class Level(Protocol):
         """Return the score of a class probability, clipped to where a level set is of use."""
 
     def slope(self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
-        """Return k_1 for boxes with variances in [low, high], [B]; thresholds [B] or one for all."""
+        """Return k_1 for boxes with variances in [low, high], [B]. Thresholds are [B] or one for all."""
 
     def is_concave(self, threshold: FloatArray) -> BoolArray:
         """Return whether the level's mean is a concave function of the variance."""
 
     def edges(self, low: FloatArray, high: FloatArray, cells: int) -> FloatArray:
-        """Return the ends of `cells` parts of [low, high] whose chords lose about the same, [B, cells + 1]."""
+        """Return the ends of `cells` parts of [low, high], [B, cells + 1]. All parts' chords lose about the same."""
 
     def bound(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Return the largest score of mean <= G + slope variance, variance in [low, high], rounded up; [B]."""
+        """Return the largest score of mean <= G + slope variance, variance in [low, high], rounded up, [B]."""
 
     def derivatives(
         self, mean: FloatArray, variance: FloatArray
@@ -59,7 +59,7 @@ class Level(Protocol):
         """Return derivatives of an increasing function of the score: by mean, variance, mixed, variance twice."""
 
     def signed(self, high: FloatArray, sign: int) -> FloatArray:
-        """Return `sign` times the bound of the score that an upper bound for (sign mean, variance) gives."""
+        """Return `sign` times the score's bound, from an upper bound for (sign mean, variance)."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class ProbitLevel:
     def derivatives(
         self, mean: FloatArray, variance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return those of t."""
+        """Return the derivatives of t."""
         return _probit_derivatives(mean, variance, 1.0)
 
     def signed(self, high: FloatArray, sign: int) -> FloatArray:
@@ -147,8 +147,8 @@ class ProbabilityLevel:
     def bound(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return max E sigma along the line from a grid of variances.
 
-        Between neighbours h apart the function exceeds them by h^2/8 (B2 k_1^2 + B3 |k_1| + B4/4) at most, by the heat
-        equation d/dv = (1/2) d^2/dm^2.
+        Between neighbours at distance h the function exceeds them by at most h^2/8 (B2 k_1^2 + B3 |k_1| + B4/4). This
+        follows from the heat equation d/dv = (1/2) d^2/dm^2.
         """
         link, step = self.score.link, (high - low) / _CELLS
         v = low[:, None] + step[:, None] * np.arange(_CELLS + 1)
@@ -164,7 +164,7 @@ class ProbabilityLevel:
     def derivatives(
         self, mean: FloatArray, variance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return those of the mean of a probit of the same shape. Enough to climb."""
+        """Return the derivatives for a probit of the same shape. These suffice for climbing."""
         return _probit_derivatives(mean, variance, _SHAPE)
 
     def signed(self, high: FloatArray, sign: int) -> FloatArray:
@@ -176,7 +176,6 @@ class ProbabilityLevel:
 
 
 def level_of(link: Link) -> Level:
-    """Return the level function of a link."""
     score = score_of(link)
     return ProbitLevel(score) if isinstance(score, ProbitScore) else ProbabilityLevel(ProbabilityScore(link))
 
@@ -186,7 +185,7 @@ def root_edges(low: FloatArray, high: FloatArray, cells: int, rate: float) -> Fl
     share = np.linspace(0.0, 1.0, cells + 1)
     bottom, top = (np.sqrt(1.0 + rate * end)[:, None] for end in (low, high))
     edges = ((bottom + share * (top - bottom)) ** 2 - 1.0) / rate
-    # Exact ends, and no edge outside by rounding.
+    # The ends are exact, and rounding puts no edge outside.
     edges = np.clip(edges, low[:, None], high[:, None])
     edges[:, 0], edges[:, -1] = low, high
     return np.asarray(edges)

@@ -33,11 +33,11 @@ _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
     "matern32": expand_matern,
     "matern52": expand_matern,
 }
-# A box whose models leave out more than this share of the relaxation's gap is cut along its widest side.
+# If the models' remainders exceed this share of the relaxation's gap, the box is cut along its widest side.
 _COARSE = 0.3
 _CELLS = 4
 _FLOOR = 1e-3
-_ROUNDING = 1e-12  # of the combined model, relative to its terms
+_ROUNDING = 1e-12  # rounding of the combined model, relative to its terms
 
 
 def expand(form: PosteriorSlice, centre: FloatArray) -> Expansion:
@@ -53,9 +53,9 @@ class LevelBounds:
 
     Attributes:
         outer: sign times the bound of the score, an upper bound for both signs, [B]. Infinite if nothing is known.
-        point: where the relaxation is largest, in units of X, [B, d].
-        share: how much each input adds to the relaxation's gap, [B, d].
-        remainder: what the models leave out, in units of the latent function, [B].
+        point: maximum of the relaxation, in units of X, [B, d].
+        share: part of the relaxation's gap from each input, [B, d].
+        remainder: the models' remainders, in units of the latent function, [B].
     """
 
     outer: FloatArray
@@ -70,9 +70,9 @@ class LevelBound:
 
     Attributes:
         form: the posterior over the free inputs.
-        level: what represents the class probability.
-        name: of the bound.
-        version: of the formulas.
+        level: level function of the class probability.
+        name: name of the bound.
+        version: version of the formulas.
     """
 
     form: PosteriorSlice
@@ -105,17 +105,17 @@ class LevelBound:
         """Bound the score over boxes.
 
         Args:
-            centre: of the boxes in units of X, [B, d].
+            centre: centres of the boxes in units of X, [B, d].
             latent: models of mean and variance over them.
             sign: 1 for an upper bound, -1 for a lower one.
-            threshold: the score of (sign mean, variance) at which the bound should be sharp, [B] or one for all. Any
-                is sound.
+            threshold: score of (sign mean, variance) at which the bound should be sharp, [B] or one for all. Every
+                choice is sound.
         """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             low, high = latent.variance.low, latent.variance.high
             threshold = np.broadcast_to(threshold, low.shape)
             score, found, remainder = self._along(latent, sign, threshold, low, high)
-            # Chords over parts of a wide range of variances, where one chord was not enough.
+            # If one chord was not enough, use chords over parts of a wide range of variances.
             rows = np.flatnonzero((score > threshold) & self.level.is_concave(threshold) & np.isfinite(high))
             if len(rows):
                 edges = self.level.edges(low[rows], high[rows], _CELLS)
@@ -124,7 +124,7 @@ class LevelBound:
                 refined = self._along(latent.take(parts), sign, threshold[parts], lower, upper)[0]
                 score[rows] = np.fmin(score[rows], refined.reshape(-1, _CELLS).max(axis=1))
             top = latent.mean.high if sign > 0 else -latent.mean.low
-            # A bound that is not a number says nothing.
+            # A bound that is NaN counts as no bound.
             sound = np.isfinite(top) & np.isfinite(high) & (low <= high) & ~np.isnan(score)
             outer = np.where(sound, self.level.signed(score, sign), np.inf)
             return LevelBounds(outer, centre + self.form.lengthscales * found.point, found.share, remainder)
@@ -132,10 +132,10 @@ class LevelBound:
     def _along(
         self, latent: LatentModel, sign: int, threshold: FloatArray, low: FloatArray, high: FloatArray
     ) -> tuple[FloatArray, CubicMaximum, FloatArray]:
-        """Bound the score of (sign mean, variance) where the variance lies in [low, high], by one line.
+        """Bound the score of (sign mean, variance) for variances in [low, high], by one line.
 
         Returns:
-            the bound [B], NaN if it is unknown, the relaxation, and what the models leave out, [B].
+            the bound [B], NaN if it is unknown, the relaxation, and the models' remainders, [B].
         """
         mean, variance = latent.mean, latent.variance
         above, top = (mean.above, mean.high) if sign > 0 else (mean.below, -mean.low)
@@ -150,7 +150,7 @@ class LevelBound:
         return score, found, remainder
 
     def bounds(self, lo: FloatArray, hi: FloatArray) -> BoxBounds:
-        """Bound over the boxes lo[b] <= x_free <= hi[b] from both sides, sharp at the score of each centre.
+        """Bound the score over boxes lo[b] <= x_free <= hi[b] from both sides, sharp at the score of each centre.
 
         Args:
             lo: lower ends in units of X, [B, d]. May equal the upper ends.
@@ -183,7 +183,7 @@ class LevelBound:
         return score_at(self.form, self.level.score, points)
 
     def evaluate_centres(self, latent: LatentModel) -> tuple[FloatArray, FloatArray]:
-        """Return what `evaluate` would return at the centres of the models, [B] each, without another product."""
+        """Return the values of `evaluate` at the centres of the models, [B] each, without another product."""
         s = self.form.variance
         moments = latent.mean.model.constant / s, latent.variance.model.constant / s
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -208,11 +208,11 @@ class LevelBound:
 def level_bound(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> LevelBound:
     """Build the bound of a posterior with the inputs outside `free` fixed at x0.
 
-    If every input is free the bound does not depend on x0.
+    If every input is free, the bound does not depend on x0.
 
     Args:
         posterior: binary classifier, N data, D inputs.
-        x0: [D].
+        x0: point that fixes the other inputs, [D].
         free: indices of the free inputs, [d].
 
     Raises:
@@ -222,7 +222,7 @@ def level_bound(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Leve
 
 
 def split_scores(found: LevelBounds, radius: FloatArray) -> FloatArray:
-    """Return the score of cutting each input: its width, weighted by its share where the relaxation is loose."""
+    """Return a score for cutting each input: its width, weighted by its share if the relaxation is loose."""
     total = found.share.sum(axis=1, keepdims=True)
     share = found.share / np.where(total > 0.0, total, 1.0)
     coarse = (found.remainder > _COARSE * total[:, 0])[:, None]

@@ -1,4 +1,4 @@
-"""Newton steps on a local quadratic model of the score: the attack that goes with the expansions.
+"""Search with the level bound, and its attack: Newton steps on a local quadratic model of the score.
 
 Equation: derived, search with the level bound
 Equation: Blaas et al. 2020, Algorithm 1
@@ -25,17 +25,17 @@ STEPS = 30
 def newton_steps(
     expansion: Expansion, level: Level, sign: int, low: FloatArray, high: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Return steps in lengthscales from the centre of a single expansion towards its model's maximum.
+    """Return steps in lengthscales from the centre of an expansion towards its model's maximum.
 
     Args:
-        expansion: at one point, B = 1.
-        level: whose score of (sign mean, variance) is to rise.
+        expansion: expansion at one point, B = 1.
+        level: level function. Its score of (sign mean, variance) is to rise.
         sign: 1 or -1.
         low: lower ends of the region from the centre, in lengthscales, [d].
         high: upper ends, [d].
 
     Returns:
-        steps [S, d], and by how much the model says that the first one raises the score.
+        steps [S, d], and the rise of the score that the model predicts for the first step.
     """
     gradient, hessian = score_derivatives(expansion, level, sign)
     step = _ascend(gradient, hessian, low, high)
@@ -76,17 +76,17 @@ def _ascend(gradient: FloatArray, hessian: FloatArray, low: FloatArray, high: Fl
     return x
 
 
-# Branch and bound with the level bound: a root that usually decides it, then best-first cuts.
+# Branch and bound with the level bound: a root that usually decides, then best-first cuts.
 #
-# Every bound is sharp at the score that would still matter, that of the attained probability plus the tolerance. The
-# attained value only rises, and a bound for one threshold stays valid for all.
+# Every bound is sharp at the score of the attained probability plus the tolerance: a lower one would not matter. The
+# attained value only rises. A bound for one threshold stays valid for all.
 
 
 BATCH = 16
 ROUNDS = 3
 ATTACK_STEPS = 3
 POLISH_STEPS = 2
-LEAST_GAIN = 1e-7  # in the score: below it a step is not worth an evaluation
+LEAST_GAIN = 1e-7  # a step that promises a smaller rise of the score is not worth an evaluation
 ACCURATE = 1e-6
 
 Root = tuple[FloatArray, LatentModel]
@@ -106,15 +106,15 @@ def level_search(
     """Search the maximum (`sign=1`) or minimum (`sign=-1`) of the probability over the region.
 
     Args:
-        bound: of the posterior around the region's centre.
-        region: inputs over which the claim holds, `robustness.linf_ball` and so on.
+        bound: bound of the posterior around the region's centre.
+        region: inputs over which the claim holds, such as `robustness.linf_ball`.
         tolerance: largest gap between attained and proved probability, >= 0.
-        budget: seconds and boxes. When it ends the best valid bounds are returned.
+        budget: seconds and boxes. At its end the best valid bounds are returned.
         sign: 1 for the maximum, -1 for the minimum.
-        decide: stop as soon as it is known on which side of this probability the extremum lies, as `branch_and_bound`.
+        decide: probability. Stop as soon as it is known on which side of it the extremum is, as `branch_and_bound`.
         batch: boxes bounded at once, at least 2.
-        root: `root_model` of the region, if it is there. Both ends can share it.
-        attack: local search for a ball, where Newton steps in the box around it do not reach the best point.
+        root: `root_model` of the region, or None. Both ends can share it.
+        attack: local search for a ball. There Newton steps in the surrounding box do not reach the best point.
 
     Raises:
         ValueError: if tolerance, sign or batch is out of range.
@@ -134,7 +134,7 @@ def root_model(bound: LevelBound, region: Region) -> Root:
 
 
 class _LevelSearch(Search):
-    """One run. The tree, the pool and the incumbent are those of every search."""
+    """One run. The tree, the pool and the incumbent are as in every `Search`."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class _LevelSearch(Search):
         self.root: Root | None = None
 
     def _bounds(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return signed outer bounds [B] and split scores. Try the points at which the relaxations are largest."""
+        """Return signed outer bounds [B] and split scores. Also try the maxima of the relaxations as points."""
         before = self.budget.elapsed
         found, latent = self._root(lo, hi) if not self.tree.size else self._batch(lo, hi)
         self.bounding_seconds += self.budget.elapsed - before
@@ -161,7 +161,7 @@ class _LevelSearch(Search):
         return found.outer, split_scores(found, latent.radius)
 
     def _root(self, lo: FloatArray, hi: FloatArray) -> tuple[LevelBounds, LatentModel]:
-        """Bound the root at rising thresholds until its relaxation has nothing better to offer."""
+        """Bound the root at rising thresholds until its relaxation proposes no better point."""
         centre, latent = self.root or self.bound.latent_model(lo, hi)
         if self.region.contains(centre)[0]:
             self._take(centre, *self.bound.evaluate_centres(latent))
@@ -201,7 +201,7 @@ class _LevelSearch(Search):
         return np.array(self.bound.level.threshold(target if self.sign > 0 else 1.0 + target))
 
     def _try(self, points: FloatArray) -> bool:
-        """Offer points [m, d], moved into the region. Tell whether the attained score rose."""
+        """Offer points [m, d], moved into the region. Return whether the attained score rose."""
         before = self.score
         points = points[np.isfinite(points).all(axis=1)]
         if len(points):
@@ -209,13 +209,13 @@ class _LevelSearch(Search):
         return self.score > before
 
     def _begin(self, points: FloatArray) -> None:
-        """The root's own expansion gives the first incumbent."""
+        """Do nothing: the root's expansion gives the first incumbent."""
 
     def _improve(self) -> None:
-        """Climb only if the search asks: an expansion costs as much as a box."""
+        """Do nothing: an expansion takes as long as a box. `_batch` climbs if a better point was found."""
 
     def _climb(self, steps: int) -> None:
-        """Take up to so many Newton steps from the incumbent, with one expansion and one evaluation each."""
+        """Take at most `steps` Newton steps from the incumbent. Each needs one expansion and one evaluation."""
         scale = self.bound.form.lengthscales
         if self.region.norm != "box":
             return super()._improve()
@@ -231,12 +231,12 @@ class _LevelSearch(Search):
                 return
             self._try(self.witness + scale * onward)
             gained = self.score - reached
-            # A model whose prediction held was good up to what the next step could gain.
+            # If the prediction was accurate, the next step would gain little.
             if gained <= least or abs(promised - gained) <= ACCURATE * (1.0 + abs(reached)):
                 return
 
     def _result(self, status: str, reason: str) -> Extremum:
-        """Raise the attained value once the bound is fixed. No point reaches above it."""
+        """Climb once more with the bound fixed, and return the result. No point exceeds the bound."""
         if self.decide is None and self.boxes:
             self._climb(POLISH_STEPS)
         return super()._result(status, reason)

@@ -1,9 +1,9 @@
 """Matérn 5/2 and 3/2 kernels as functions f of the squared distance q, and bounds of their directional derivatives.
 
-Along a line at distance r from a datum, with z = sqrt(nu) r (nu = 5 or 3) and c the cosine between the line and the
-direction to the datum, the k-th derivative of the kernel is exp(-z) N_k(c, z) / z^s with a polynomial N_k. Tables
-bound sup |exp(-z') N_k(c, z')| over z' >= z and |c| <= 1. The derivative of order 5 (5/2) or 3 (3/2) jumps at
-the datum but is bounded, so the expansion one order lower needs no case for data inside the box.
+Consider a line at distance r from a datum. Let z = sqrt(nu) r (nu = 5 or 3), and c the cosine between the line and the
+direction to the datum. The k-th derivative of the kernel is exp(-z) N_k(c, z) / z^s with a polynomial N_k. Tables bound
+sup |exp(-z') N_k(c, z')| over z' >= z and |c| <= 1. The derivative of order 5 (5/2) or 3 (3/2) jumps at the datum but
+is bounded. So the expansion one order lower needs no special case for data inside the box.
 
 Equation: derived, Matérn expansion in data space
 """
@@ -34,7 +34,7 @@ from gpsuite.methods.robustness.operators import PROFILES
 from gpsuite.methods.robustness.rounding import TAIL, UNIT
 
 _STEP, _LAST = 0.004, 64.0
-_SMALLEST = 1e-100  # below it a datum counts as lying at the point: the singular terms are zero there
+_SMALLEST = 1e-100  # below this distance a datum counts as being at the point: the singular terms are zero there
 _MARGIN = 1e-9
 
 Polynomial = dict[tuple[int, int], float]
@@ -49,7 +49,7 @@ class MaternKernel:
         nu: 5 or 3, z^2 = nu q.
         curvature: lambda = -kappa''(0).
         derivatives: N_3, N_4, N_5.
-        poles: s for each of them.
+        poles: s for each derivative.
     """
 
     nu: float
@@ -131,7 +131,7 @@ def radial_derivatives(kernel: MaternKernel, q: FloatArray) -> tuple[FloatArray,
 
 @cache
 def _table_of(name: str, order: int) -> FloatArray:
-    """Return bounds of |exp(-z) N| from each grid point on: maxima on the grid, what lies between, and beyond it."""
+    """Return bounds of |exp(-z) N| from each grid point on: on the grid, between its points and beyond it."""
     return supremum_table(MATERN_KERNELS[name].derivatives[order - 3])
 
 
@@ -146,14 +146,15 @@ def supremum_table(polynomial: Polynomial, gaussian: bool = False) -> FloatArray
     slope = np.zeros_like(z)
     for (_, power), factor in polynomial.items():
         slope += abs(factor) * ((z if gaussian else 1.0) * z**power + power * z ** max(0, power - 1))
-    # On [z_i, z_i+1] the function exceeds its larger end by step/2 times its slope; e^-z z^k falls beyond z = k.
+    # On [z_i, z_i+1] the function exceeds its larger end by at most step/2 times its slope. Beyond z = k, e^-z z^k
+    # falls.
     cells = np.maximum(values[:-1], values[1:]) + 0.5 * _STEP * decay[:-1] * slope[1:]
     cells[-1] += float(np.exp(-_LAST)) * sum(abs(each) * _LAST**k for (_, k), each in polynomial.items())
     return np.asarray(np.maximum.accumulate(cells[::-1])[::-1] * (1.0 + _MARGIN))
 
 
 def place_in_table(z: FloatArray, table: FloatArray) -> IntArray:
-    """Return the entries whose suprema hold from z on: beyond the table the last one, for NaN the largest."""
+    """Return the entries with suprema from z on: beyond the table the last one, for NaN the largest."""
     return np.minimum(np.nan_to_num(z, nan=0.0) / _STEP, len(table) - 1.0).astype(np.int64)
 
 
@@ -170,7 +171,7 @@ def _largest(polynomial: Polynomial, z: FloatArray) -> FloatArray:
     A, B, C = (terms[power + odd] for power in (0, 2, 4))
     a, b, c = (5.0 * C, 3.0 * B, A) if odd else (0.0 * C, 4.0 * C, 2.0 * B)
     root = np.sqrt(np.maximum(b * b - 4.0 * a * c, 0.0))
-    # Stable roots of a w^2 + b w + c. Where one does not exist the candidate is harmless.
+    # Stable roots of a w^2 + b w + c. If a root does not exist, its candidate does no harm.
     half = -0.5 * (b + np.copysign(root, b))
     with np.errstate(divide="ignore", invalid="ignore"):
         candidates = [np.zeros_like(z), np.ones_like(z), half / a, c / half]
@@ -185,11 +186,12 @@ def _largest(polynomial: Polynomial, z: FloatArray) -> FloatArray:
 # Weighted sums of Matérn kernels at the data, expanded in data space to degree 3 with one-sided remainders.
 #
 # sum_i w_i f(q_i), q_i = |D_i|^2 - 2 D_i x + |x|^2. The orders are f, -2 f' Dx, 2 f'' (Dx)^2 + f' |x|^2;
-# -(4/3) f''' (Dx)^3 - 2 f'' Dx |x|^2; (2/3) f'''' (Dx)^4 + 2 f''' (Dx)^2 |x|^2 + f''/2 |x|^4. Every datum stops where
-# its remainder is least: after order 2, 3 or 4. The sums of order 4 are bounded by eigenvalues.
+# -(4/3) f''' (Dx)^3 - 2 f'' Dx |x|^2; (2/3) f'''' (Dx)^4 + 2 f''' (Dx)^2 |x|^2 + f''/2 |x|^4. Every datum's expansion
+# stops where its remainder is least: after order 2, 3 or 4. The sums of order 4 are bounded by eigenvalues.
 
 
-# Up to here the order-4 sums keep all pairs of inputs (d^4/4 numbers per box); above, only their traces' bounds.
+# Up to this number the order-4 sums keep all pairs of inputs (d^4/4 numbers per box). Above, they keep bounds of
+# traces.
 MOST_PAIRED_INPUTS = 12
 _EIGENVALUE = 1e-10
 
@@ -203,7 +205,7 @@ class KernelOrders:
         f: f to f'''' at the centre, [B, n] each.
         third: data whose order 3 is kept, [B, n].
         fourth: data whose order 4 is kept, [B, n].
-        remainder: bound of what is left out of each kernel over the box, [B, n].
+        remainder: bound of each kernel's remainder over the box, [B, n].
         slope_remainder: the same after order 2 only, [B, n].
         rho: radius of the box, [B].
     """
@@ -230,12 +232,12 @@ def kernel_orders(
     Args:
         kernel: Matérn 5/2 or 3/2, with the bounds of its derivatives.
         offset: D, [B, d, n].
-        distance: of the data from the centres over all inputs, [B, n].
+        distance: distances of the data from the centres over all inputs, [B, n].
         f: derivatives at the centres.
         rho: radii of the boxes, rounded up, [B].
         most: largest order that may be kept, 2 or 4.
     """
-    # Distances have relative errors. Those of the orders that are kept are in the rounding of all sums.
+    # Distances have relative errors. For the kept orders these are part of the rounding of all sums.
     wide = rho[:, None] * (1.0 + TAIL)
     z = np.sqrt(kernel.nu) * np.maximum(0.0, distance * (1.0 - TAIL) - wide)
     second = kernel.bound(3, z) * wide**3 / 6.0
@@ -287,11 +289,11 @@ def _eigenvalues(weights: FloatArray, vectors: FloatArray) -> tuple[FloatArray, 
 
 # Matérn 5/2 and 3/2: expansion of mean and variance in data space.
 #
-# The features of these kernels are only twice (once) differentiable, so tails in the RKHS are long, but mean and
-# variance see them through finitely many data, most of them far away. With y_1 = phi(c) + D phi(c) x and
-# B = I - G, Sigma/s = 1 - <phi, B phi> = 1 - <y_1, B y_1> - 2 <y_1, B (phi - y_1)> - <phi - y_1, B (phi - y_1)>. The
-# last term is one-sided. With u = R V_0 and U_1 = R V_1 the remainder is 1 + V_0 u - x V_1 U_1 x - 2 sum_i u_i k_i(x)
-# - 2 sum_i (U_1i x) (order 2 and more of k_i).
+# The features of these kernels are only twice (once) differentiable, so tails in the RKHS are long. But mean and
+# variance depend on them only through finitely many data, and most data are far away. With y_1 = phi(c) + D phi(c) x
+# and B = I - G, Sigma/s = 1 - <phi, B phi> = 1 - <y_1, B y_1> - 2 <y_1, B (phi - y_1)> - <phi - y_1, B (phi - y_1)>.
+# The last term is one-sided. Let u = R V_0 and U_1 = R V_1. The other terms are 1 + V_0 u - x V_1 U_1 x - 2 sum_i u_i
+# k_i(x) - 2 sum_i (U_1i x) (order 2 and more of k_i).
 
 
 MANY_INPUTS = 64
@@ -345,11 +347,11 @@ class MaternExpansion(DataExpansion):
     """Products around B centres.
 
     Attributes:
-        kernel: which Matérn kernel.
-        centre: in units of X, [B, d].
+        kernel: the Matérn kernel.
+        centre: the centres in units of X, [B, d].
         offset: (X - c) / l, [B, d, n].
         f: f to f'''' at the centres, [B, n] each.
-        distance: of the data over all inputs, [B, n].
+        distance: distances of the data over all inputs, [B, n].
 
     Of a stack of F functions the models have F B rows, function by function.
     """
@@ -450,7 +452,7 @@ class MaternExpansion(DataExpansion):
         error += sum_slack(radius.shape[1]) * variance.magnitude(radius)
         left = self._dots(orders.remainder, np.abs(data)) + self._slopes_left_out(form, orders, radius, rho)
         left = left * (1.0 + TAIL) + error
-        # What is left of phi after degree 1: its square under B = I - G, with -nu <= G <= g.
+        # The remainder of phi after degree 1: its square under B = I - G, with -nu <= G <= g.
         square = self._beyond_degree_one(rho)
         below = left - low + (1.0 + form.allowance) * square
         above = left + high + (form.above - 1.0) * square

@@ -1,4 +1,4 @@
-"""Terms of the bounds that do not depend on the point and the free inputs: computed once and kept with the posterior.
+"""The posterior for the bounds. Terms that are the same for all points and free inputs are computed once and kept.
 
 Equation: derived, operator form of a posterior
 Equation: derived, rounding of the level bound
@@ -46,7 +46,7 @@ class PosteriorProducts:
         row_sums: |R| 1, [N].
         root_size: s sum_k |c_k| |F_k|_1^2.
         rank: rows of F.
-        norm2: upper bound of |h|^2 = alpha' kappa alpha over all inputs. No restriction has a larger one.
+        norm2: upper bound of |h|^2 = alpha' kappa alpha over all inputs. No restriction has a larger norm.
         operator: range of G for the stored floats.
     """
 
@@ -62,7 +62,7 @@ _KEPT: WeakKeyDictionary[LatentPosterior, PosteriorProducts] = WeakKeyDictionary
 
 
 def posterior_products(posterior: LatentPosterior) -> PosteriorProducts:
-    """Return the products of a posterior, computed at the first call."""
+    """Return the products of a posterior. The first call computes them."""
     known = _KEPT.get(posterior)
     if known is None:
         known = _KEPT[posterior] = compute_products(posterior)
@@ -90,11 +90,11 @@ def compute_products(posterior: LatentPosterior) -> PosteriorProducts:
     )
 
 
-# A posterior restricted to the free inputs around a point, with the rounding errors of what is computed from it.
+# A posterior restricted to the free inputs around a point, with the rounding errors of its moments.
 #
 # mu(x) = s sum_i alpha_i kappa_i(x) and Sigma(x) = s (1 - kappa_x' R kappa_x). For the squared exponential kernel the
 # fixed inputs fold into weights w_i = exp(-(fixed distance)^2 / 2), and kappa is that of only the free inputs. Other
-# kernels keep the fixed distances. Offsets are (X - x) / l of the raw inputs, so that their errors are relative.
+# kernels keep the fixed distances. Offsets are (X - x) / l of the raw inputs: their errors are relative.
 
 
 # Offsets held at once (8 MB).
@@ -109,7 +109,7 @@ class PosteriorSlice:
         kernel: name of the kernel.
         variance: s.
         dims: free inputs, [d].
-        lengthscales: of the free inputs, [d].
+        lengthscales: lengthscales of the free inputs, [d].
         X: data of the free inputs, [d, n].
         fixed: squared distance of the data from x0 over the fixed inputs, [n]. Zero if it is folded.
         weight: fold w, [n]. One where nothing is folded.
@@ -119,10 +119,10 @@ class PosteriorSlice:
         floor: lower bound of the mean anywhere per unit s, zero exactly if no weight is negative.
         ceiling: upper bound, of the same shape.
         mean_error: rounding error of every mean coefficient <h, e_m> of basis values |e_m| <= 1.
-        gram_error: that of every covariance coefficient <e_m, (I - G) e_m'>.
+        gram_error: rounding error of every covariance coefficient <e_m, (I - G) e_m'>.
 
-    The last four are arrays [B] where every box has a slice of its own (`explain.lines`). `SliceStack` has a leading
-    axis of functions.
+    The last four are arrays [B] if every box has its own slice (`explain.lines`). `SliceStack` has a leading axis of
+    functions.
     """
 
     kernel: str | CompositeKernel
@@ -164,13 +164,13 @@ class PosteriorSlice:
         return np.asarray((V.reshape(-1, V.shape[2]) @ self.products.reduction).reshape(V.shape))
 
     def for_boxes(self, radius: FloatArray) -> tuple[PosteriorSlice, FloatArray]:
-        """Return the slice with its constants, and the radii, for every row of the models over boxes [B, d]."""
+        """Return the slice and the radii with one row per row of the models over boxes [B, d]."""
         return self, radius
 
     def mean_range(self, centre: FloatArray, drop: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound the mean per unit s over boxes only by norms and signs.
 
-        |mu(x) - mu(c)| <= s |h| sqrt(2 (1 - kappa)), |mu| <= s |h|, and the sums of the weights of one sign.
+        It uses |mu(x) - mu(c)| <= s |h| sqrt(2 (1 - kappa)), |mu| <= s |h|, and the sums of the weights of one sign.
 
         Args:
             centre: the mean at the centres per unit s, [B].
@@ -206,10 +206,10 @@ class PosteriorSlice:
         return np.asarray(kappa(self.kernel, q) * self.weight)
 
     def with_slice_norm(self) -> PosteriorSlice:
-        """Return the slice with the norm of its own restriction: smaller, for n^2 exponentials."""
+        """Return the slice with the norm of its own restriction. This norm is smaller and takes n^2 exponentials."""
         if float(self.weight.min()) >= 1.0:
             return self
-        # Data relative to one of them: only their differences matter.
+        # Take data relative to one datum: only differences matter.
         scaled = (self.X - self.X[:, :1]).T / self.lengthscales
         n, d = scaled.shape
         unit = dot_product_unit(n, d, -2.0 * np.log(np.maximum(self.weight, UNDERFLOW)))
@@ -224,8 +224,8 @@ class FactorSlice:
     """One radial factor over the free inputs: q = fixed + sum_j rates_j D_j^2.
 
     Attributes:
-        name: of the kernel.
-        rates: a, of the free inputs, [d].
+        name: name of the kernel.
+        rates: a of the free inputs, [d].
         fixed: q over the fixed inputs, [n].
     """
 
@@ -252,7 +252,7 @@ class CompositeSlice(PosteriorSlice):
     """A slice whose kernel is a weighted sum of products of radial factors. Nothing is folded.
 
     Attributes:
-        terms: of the kernel.
+        terms: slices of the kernel's terms.
     """
 
     terms: tuple[TermSlice, ...]
@@ -343,7 +343,7 @@ def restricted_slice(posterior: LatentPosterior, kept: Restriction, products: Po
 
 
 def mean_sizes(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return floor, ceiling and error of a mean per unit s, [...] for folds and relative errors [..., n]."""
+    """Return floor, ceiling and error of a mean per unit s, [...], from folds and relative errors [..., n]."""
     lost = UNDERFLOW * float(np.count_nonzero(alpha))
     error = np.einsum("...n,...n->...", np.abs(alpha * weight), unit) + lost
     return -sum_upwards(-alpha, weight, unit), sum_upwards(alpha, weight, unit), np.asarray(error)
@@ -352,8 +352,8 @@ def mean_sizes(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> tuple
 def gram_error(products: PosteriorProducts, weight: FloatArray, unit: FloatArray) -> FloatArray:
     """Return the rounding error of V'RV for columns |V_i| <= w_i with errors unit_i w_i, [...] for weights [..., n].
 
-    The errors of V by Cauchy-Schwarz with zeta >= |F dV|, the two products over the data by |R|, and the product that
-    made R by the rows of F.
+    Cauchy-Schwarz with zeta >= |F dV| bounds the errors of V. |R| bounds those of the two products over the data. The
+    rows of F bound those of the product that made R.
     """
     largest = weight.max(axis=-1)
     zeta = np.max(unit * weight, axis=-1) * float(np.sqrt(products.root_size))
@@ -366,10 +366,10 @@ SliceT = TypeVar("SliceT", bound=PosteriorSlice)
 
 
 def take_lines(slices: SliceT, rows: IntArray) -> SliceT:
-    """Return some of the lines each with its slice. They may repeat.
+    """Return the slices of some lines. A line may repeat.
 
     Args:
-        slices: of L lines. What follows from the posterior has them last, [..., L].
+        slices: slices of L lines. In arrays that follow from the posterior the lines are the last axis, [..., L].
         rows: numbers of lines.
     """
 
@@ -392,20 +392,19 @@ def take_lines(slices: SliceT, rows: IntArray) -> SliceT:
 
 # Several latent functions over the same data and free inputs, expanded together.
 #
-# Centres, offsets, kernels and monomials are those of one function. Only the weights of the mean, the reduction and
-# the
-# numbers that follow from them are each function's own.
+# All functions share centres, offsets, kernels and monomials. They differ only in the weights of the mean, the
+# reduction and quantities from both.
 
 
 @dataclass(frozen=True)
 class SliceStack(PosteriorSlice):
-    """F slices that differ in their posterior only. Moments are [F, B], models have rows function by function, F B.
+    """F slices that differ only in their posterior. Moments are [F, B]. Models have F B rows, function by function.
 
     Attributes:
         alpha: [F, 1, n].
-        products: of the first function. Those of all are the following.
+        products: products of the first function. The next attributes hold those of all functions.
         norm2: [F, 1].
-        floor: as the following, [F, 1], or [F, L] if every line has its slice.
+        floor: [F, 1], or [F, L] if every line has its slice. So are the next three.
         ceiling: [F, L].
         mean_error: [F, L].
         gram_error: [F, L].
@@ -459,7 +458,7 @@ class SliceStack(PosteriorSlice):
         return own, np.tile(radius, (shape[0], 1))
 
     def moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances [F, B] per unit s at points [B, d]. One point of each line if there are lines."""
+        """Return means and variances [F, B] per unit s at points [B, d]. With lines, give one point per line."""
         k = self._kernel(points)
         reduced = self.reduced(k[:, None])[:, :, 0]
         return self.sums(k, self.alpha), 1.0 - np.einsum("fbn,bn->fb", reduced, k)
@@ -489,7 +488,7 @@ class StackedFunctions:
     Attributes:
         alpha: [F, n].
         reductions: R, [F, n, n].
-        products: of every function, their reductions parts of that one array.
+        products: products of every function. Their reductions are views of `reductions`.
     """
 
     alpha: FloatArray
@@ -497,11 +496,11 @@ class StackedFunctions:
     products: tuple[PosteriorProducts, ...]
 
     def stack(self, one: PosteriorSlice, unit: FloatArray) -> SliceStack:
-        """Return all functions where `one` is the slice of any of them, with relative errors of the data's parts.
+        """Return the slices of all functions from the slice `one` of any function.
 
         Args:
-            one: what depends on the point, the free inputs and the data.
-            unit: [n], or [L, n] for lines.
+            one: slice with the parts that depend on the point, the free inputs and the data.
+            unit: relative errors of the data's parts, [n], or [L, n] for lines.
         """
 
         def column(values: list[float]) -> FloatArray:
@@ -533,11 +532,11 @@ class StackedFunctions:
 
 
 def stacked_functions(alpha: FloatArray, products: Sequence[PosteriorProducts]) -> StackedFunctions:
-    """Put the products of F posteriors together. Their reductions are copied, not shared.
+    """Return the products of F posteriors together. Their reductions are copied, not shared.
 
     Args:
         alpha: weights of the means, [F, n].
-        products: of each.
+        products: products of each posterior.
     """
     reductions = np.stack([each.reduction for each in products])
     own = tuple(replace(each, reduction=part) for each, part in zip(products, reductions, strict=True))

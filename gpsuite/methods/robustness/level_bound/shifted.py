@@ -1,6 +1,7 @@
 """The level bound of f + offset + noise: a constant mean function, and white noise in the kernel.
 
-Only the models of mean and variance move, before they are used. What moving rounds is added to their errors.
+Only the models of mean and variance are shifted, before they are used. The rounding of the shift is added to their
+errors.
 
 Equation: derived, level function
 """
@@ -23,7 +24,7 @@ from gpsuite.models.given.given import ShiftedPosterior
 
 
 def shifted_bound(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> LevelBound:
-    """Return `level_bound`, of a posterior that may have a constant mean and white noise."""
+    """Return `level_bound` of a posterior that may have a constant mean and white noise."""
     if not isinstance(posterior, ShiftedPosterior):
         return level_bound(posterior, x0, free)
     form = posterior_slice(posterior, x0, free)
@@ -32,7 +33,7 @@ def shifted_bound(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Le
 
 @dataclass(frozen=True)
 class ShiftedBound(LevelBound):
-    """A level bound whose mean has `offset` added, and its variance `spread`."""
+    """A level bound with `offset` added to the mean and `spread` to the variance."""
 
     offset: float = 0.0
     spread: float = 0.0
@@ -99,7 +100,7 @@ def _shifted(moment: MomentModel, shift: float) -> MomentModel:
 
 
 def _ends(low: FloatArray, high: FloatArray, shift: float) -> tuple[FloatArray, FloatArray]:
-    """Return both ends with the shift added, outwards by what adding it, and taking it off before, may round."""
+    """Return both ends with the shift added, moved outwards by the rounding of this and of the earlier subtraction."""
     if shift == 0.0:
         return low, high
     size = 2.0 * abs(shift)

@@ -1,8 +1,8 @@
-"""Orders 4 and 5 of the squared exponential expansion, for so few inputs that they cost next to nothing.
+"""Squared exponential expansion, with orders 4 and 5 for few inputs, where they take almost no time.
 
-They are explicit, but not in the cubic models: their ranges over the box take the place of the tails' worst cases.
-With E = 1 - D + D^2/2 - w, 0 <= w <= D^3/6, orders 4 and 5 of E A are A_4 - D A_2 + D^2 a_0/2 and
-A_5 - D A_3 + D^2 a_1/2, D = |x|^2/2. x|^2.|Those of E^2 P in the same way with D = |x|^2. |x|^2.
+Orders 4 and 5 are explicit but not part of the cubic models. Their ranges over the box replace the tails' worst cases.
+With E = 1 - D + D^2/2 - w, 0 <= w <= D^3/6, orders 4 and 5 of E A are A_4 - D A_2 + D^2 a_0/2 and A_5 - D A_3 + D^2
+a_1/2. Here D = |x|^2/2. Those of E^2 P have the same form with D = |x|^2.
 
 Equation: derived, squared exponential mean of degree 3
 Equation: derived, squared exponential variance of degree 3
@@ -97,7 +97,7 @@ def high_remainders(
     powers = np.broadcast_to(fourth_power, (len(radius), d**4))
     fifth = fifth + 0.5 * rate**2 * coefficients(_outer(powers, polynomial.linear), d, 5)
     four, five = homogeneous_range(fourth, radius, 4), homogeneous_range(fifth, radius, 5)
-    # What is above order 5: -D (orders 4, 5) + D^2/2 (orders 2 to 5) - w (all), by sizes.
+    # The part above order 5 is -D (orders 4, 5) + D^2/2 (orders 2 to 5) - w (all). It is bounded by sizes.
     D = rate * rho2
     own = _size(high.fourth, radius, 4) + _size(high.fifth, radius, 5)
     lowest = np.abs(polynomial.constant) + np.einsum("bj,bj->b", np.abs(polynomial.linear), radius)
@@ -126,9 +126,9 @@ def _outer(a: FloatArray, b: FloatArray) -> FloatArray:
 
 # Orders 2 and 3 of the squared exponential expansion for many functions at once: the monomials are formed once.
 #
-# For one function it is cheaper to weigh the offsets and to multiply them by the offsets' pairs (`tensors`). With F
-# functions that weighing costs F copies of all offsets. Here the monomials e D_j D_k and e D_j D_k D_l are on one side
-# of the products, and the weights of all functions on the other.
+# For one function it is cheaper to weight the offsets and multiply them by pairs of offsets (`tensors`). With F
+# functions that needs F copies of all offsets. Here the monomials e D_j D_k and e D_j D_k D_l are on one side of the
+# products. The weights of all functions are on the other side.
 
 
 def second_orders(alpha: FloatArray, u: FloatArray, values: FloatArray, offset: FloatArray) -> FloatArray:
@@ -153,7 +153,7 @@ def second_orders(alpha: FloatArray, u: FloatArray, values: FloatArray, offset: 
 def third_orders(
     alpha: FloatArray, reduced: FloatArray, values: FloatArray, offset: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return A_3 and q_C, [F B, d, d, d], from R V = [u, U_1], [F, B, 1 + d, n]. Other arguments as above."""
+    """Return A_3 and q_C, [F B, d, d, d], from R V = [u, U_1], [F, B, 1 + d, n]. See `second_orders`."""
     n_boxes, d, n = offset.shape
     weights = _weights(alpha, reduced[:, :, 0], 1.0 / 6.0, -1.0 / 3.0)
     own = np.empty((*reduced.shape[:2], d, d, d))
@@ -203,7 +203,7 @@ def _places(n_inputs: int) -> IntArray:
     return places
 
 
-# What the squared exponential expansion leaves out over a box: one-sided remainders and ranges of mean and variance.
+# Remainders of the squared exponential expansion over a box: one-sided, with ranges of mean and variance.
 #
 # tau_p = P(Poisson(rho^2) > p) is the squared norm of the part of phi above degree p at distance rho.
 
@@ -219,7 +219,7 @@ def squared(radius: FloatArray) -> FloatArray:
 
 
 def growth(radius: FloatArray, degree: int = 3) -> FloatArray:
-    """Return 1 + R + ... + R^degree, R = sum_j r_j: how coefficient errors grow over the box, [B]."""
+    """Return the growth of coefficient errors over the box: 1 + R + ... + R^degree, R = sum_j r_j, [B]."""
     total = radius.sum(axis=1)
     sums = np.ones_like(total)
     for _ in range(degree):
@@ -262,9 +262,10 @@ def variance_model(
 ) -> MomentModel:
     """Return the model of the variance.
 
-    With H = G + nu >= 0, Sigma/s = <phi, H phi> - nu and <phi, H phi> = E^2 P + remainder_1 with remainder_1 in
-    [-k, k + g tau_1]: y_1 against what is above the kept degrees by Cauchy-Schwarz, degree 1 against the highest
-    degree in the same way, and the square of what is above degree 1, which is not negative.
+    With H = G + nu >= 0, Sigma/s = <phi, H phi> - nu and <phi, H phi> = E^2 P + remainder_1. The remainder has three
+    parts. It is in [-k, k + g tau_1]. The product of y_1 with the part above the kept degrees is bounded by
+    Cauchy-Schwarz. So is the product of degree 1 with the highest degree. The third part is the square of the part
+    above degree 1, which is not negative.
 
     Args:
         form: the posterior.
@@ -300,8 +301,8 @@ def _beyond_model(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound exp(-rate |x|^2) times the polynomial minus its cubic model (`_times_gaussian`), [B] each.
 
-    exp(-D) = 1 - D + w with 0 <= w <= D^2/2, D = rate |x|^2: what the model leaves out is -D (orders 2 and 3, at
-    degree 2 orders 1 and 2) + w (all).
+    exp(-D) = 1 - D + w with 0 <= w <= D^2/2, D = rate |x|^2. So the model leaves out -D (orders 2 and 3) + w (all). At
+    degree 2 these are orders 1 and 2.
     """
     if high is not None:
         return high_remainders(polynomial, high, radius, rho2, rate)
@@ -335,10 +336,10 @@ def distance_form(form: PosteriorSlice, constant: FloatArray, drop: FloatArray) 
 
 
 def without_allowance(found: MomentModel, nu: float | FloatArray, s: float) -> MomentModel:
-    """Return the variance's model from that of <phi, H phi> = Sigma/s + nu. Below zero it counts as zero."""
+    """Return the variance's model from the model of <phi, H phi> = Sigma/s + nu. Negative variances count as zero."""
     low, high = found.low - nu, np.maximum(found.high - nu, 0.0)
     model = replace(found.model, constant=found.model.constant - nu).scaled(s)
-    # The stored floats may make the variance as low as -nu, and that is moved up to zero.
+    # The stored floats may give a variance as low as -nu. It is raised to zero.
     above = found.above + np.where(low <= 0.0, nu, 0.0)
     slack = SHORT_SUM * (1.0 + nu)
     return MomentModel(
@@ -351,7 +352,7 @@ def cross_terms(
 ) -> FloatArray:
     """Return k = 2 sqrt(Q_1 g tau_p) + 2 rho sqrt(l) sqrt(g) rho^p/sqrt(p!), sqrt(Q_1) <= sqrt(q_0) + rho sqrt(l).
 
-    l is at least the largest eigenvalue of the degree-1 block, p the highest degree kept.
+    l is at least the largest eigenvalue of the degree-1 block. p is the highest kept degree.
     """
     degree, g, rho = _degree(P, high), form.bound, np.sqrt(squared(radius))
     slope = rho * np.sqrt(np.minimum(g, _largest_eigenvalue(block) + radius.shape[1] * form.gram_error))
@@ -370,7 +371,7 @@ def _largest_eigenvalue(block: FloatArray) -> FloatArray:
 
 
 def mean_remainder(form: PosteriorSlice, A: Cubic, radius: FloatArray, high: HighOrders | None = None) -> FloatArray:
-    """Return eta sqrt(tau_p) >= |mu/s - E A| over the boxes, eta the norm of h without its part of degree <= p."""
+    """Return eta sqrt(tau_p) >= |mu/s - E A| over the boxes. eta is the norm of h without its part of degree <= p."""
     degree, d = _degree(A, high), A.linear.shape[1]
     total = A.constant**2 + np.einsum("bj,bj->b", A.linear, A.linear)
     total += 2.0 * np.einsum("bjk,bjk->b", A.quadratic, A.quadratic)
@@ -398,8 +399,8 @@ def _times_gaussian(polynomial: Cubic, rate: float) -> Cubic:
 # Squared exponential kernel: expansion of mean and variance in the orthonormal basis of its RKHS.
 #
 # With D_i = U_i - c, e_i = exp(-|D_i|^2/2) and E = exp(-|x|^2/2), exp(-|x - D_i|^2/2) = E e_i exp(D_i x). The mean is
-# kept to degree 3. In the variance <phi, G phi> the part y_1 of degree <= 1 is paired with everything up to degree 3,
-# which needs the product of the reduction with 1 + d columns only. The square of the remainder is one-sided. Above
+# kept to degree 3. In the variance <phi, G phi> the part y_1 of degree <= 1 is paired with everything up to degree 3.
+# This needs only the product of the reduction with 1 + d columns. The square of the remainder is one-sided. Above
 # `MANY_INPUTS` free inputs everything stops at degree 2.
 
 
@@ -412,14 +413,14 @@ class SquaredExponentialExpansion:
 
     Attributes:
         form: the posterior over the free inputs.
-        centre: in units of X, [B, d].
+        centre: the centres in units of X, [B, d].
         A: mean coefficients up to degree 2, a_0 + a_1 x + A_2[xx].
-        P: coefficients up to degree 2 of what is explicit of <phi, H phi>, q_0 + q_b x + q_M[xx], H = G + nu.
+        P: coefficients up to degree 2 of the explicit part of <phi, H phi>, q_0 + q_b x + q_M[xx], H = G + nu.
         block: degree-1 block <e_j, H e_k>, [B, d, d].
         offset: D, [B, d, n].
         values: w_i e_i, [B, n].
         reduced: R V = [u, U_1] for the columns w e and w e D of V, [B, 1 + d, n].
-        rows: whose sums with D_k D_l are 3 A_3 and q_C, [B, 2 d, n]. None for a stack.
+        rows: rows with sums 3 A_3 and q_C over the data with D_k D_l, [B, 2 d, n]. None for a stack.
 
     Of a stack of F functions the coefficients have F B rows, function by function, and `reduced` a leading axis.
     """

@@ -1,1 +1,1 @@
-"""Several classes: bounds of softmax class probabilities and of margins over boxes, and searches with them."""
+"""Several classes: bounds of softmax class probabilities and margins over boxes, and searches with these bounds."""

@@ -1,11 +1,11 @@
 """Bounds on how E softmax moves when the latent covariance changes, from its differences D_ij = Var(f_i - f_j) only.
 
-By Price's theorem and the softmax's invariance to a common shift,
-dp_c = (1/2) sum_{j != c} E[p_c p_j (1 - 2 p_c)] dD_cj - sum_{i < j; i, j != c} E[p_c p_i p_j] dD_ij. So along the
-segment between two covariances p_c moves by at most A + B max(-dD_ij)_+ upwards and A + B max(dD_ij)_+ downwards, with
-A = max_j |dD_cj| / (12 sqrt 3) and B = (2/27) (C - 2) / (C - 1). As sum_j p_c p_j |1 - 2 p_c| <= min(p_c, 1 - p_c) and
-sum_{i<j} p_c p_i p_j <= min(p_c, 1 - p_c) / 2, p_c and 1 - p_c also move by a factor of at most
-exp((max_j |dD_cj| + max_ij |dD_ij|) / 2), which is sharper near zero and one.
+Price's theorem and the softmax's invariance to a common shift give
+dp_c = (1/2) sum_{j != c} E[p_c p_j (1 - 2 p_c)] dD_cj - sum_{i < j; i, j != c} E[p_c p_i p_j] dD_ij. Consider the
+segment between two covariances. Along it p_c rises by at most A + B max(-dD_ij)_+. It falls by at most
+A + B max(dD_ij)_+. Here A = max_j |dD_cj| / (12 sqrt 3) and B = (2/27) (C - 2) / (C - 1). A second bound is sharper
+near zero and one. It uses sum_j p_c p_j |1 - 2 p_c| <= min(p_c, 1 - p_c) and sum_{i<j} p_c p_i p_j <= min(p_c,
+1 - p_c) / 2. So p_c and 1 - p_c move by a factor of at most exp((max_j |dD_cj| + max_ij |dD_ij|) / 2).
 
 Equation: derived, softmax of several classes
 """
@@ -47,7 +47,7 @@ class CovarianceChange:
     Attributes:
         up: largest rise, as a difference.
         down: largest fall.
-        rate: e^rate is the largest factor of the probability, and of its complement, either way.
+        rate: e^rate is the largest factor by which the probability or its complement rises or falls.
     """
 
     up: FloatArray
@@ -56,7 +56,7 @@ class CovarianceChange:
 
     def highest(self, p: FloatArray) -> FloatArray:
         """Return the largest probability [B] that `p` may become."""
-        with np.errstate(over="ignore", invalid="ignore"):  # an infinite limit is none
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite limit is no limit
             falls = 1.0 - (1.0 - p) * np.exp(-self.rate)
             return np.asarray(np.fmin(np.fmin(p + self.up, p * np.exp(self.rate) * _OUTWARD), falls + 1e-15))
 
@@ -68,7 +68,7 @@ class CovarianceChange:
 
 
 def covariance_change(low: FloatArray, high: FloatArray, own: int) -> CovarianceChange:
-    """Return how far p_own may move.
+    """Return the largest changes of p_own with the covariance.
 
     Args:
         low: smallest change of each D_ij, [B, C, C], symmetric with zeros on the diagonal.
@@ -81,7 +81,7 @@ def covariance_change(low: FloatArray, high: FloatArray, own: int) -> Covariance
     rest_low, rest_high = low.copy(), high.copy()
     for rest in (rest_low, rest_high):
         rest[:, own], rest[:, :, own] = 0.0, 0.0
-    # the diagonal's zeros represent the positive part
+    # the zeros on the diagonal make the maximum a positive part
     falls, rises = -rest_low.min(axis=(1, 2)), rest_high.max(axis=(1, 2))
     weight = (2.0 / 27.0) * (C - 2) / (C - 1)
     first = CURVATURE * mine
@@ -108,7 +108,7 @@ def class_pairs(n_classes: int) -> tuple[Pair, ...]:
 
 @cache
 def _pairs_with(n_classes: int, own: int) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the places of the pairs that a class is in, their other classes, and the signs of m_own in them."""
+    """Return the positions of a class' pairs, their other classes, and the signs of m_own in them."""
     pairs = class_pairs(n_classes)
     mine = [place for place, pair in enumerate(pairs) if own in pair]
     others = [sum(pairs[place]) - own for place in mine]
@@ -121,9 +121,9 @@ class DifferenceFunctions:
     """Terms of the bounds of all differences that do not depend on the point and the free inputs.
 
     Attributes:
-        functions: of every pair, as stored.
-        mean_error: of a stored difference's mean anywhere, [F].
-        variance_error: of its variance, [F].
+        functions: functions of every pair, as stored.
+        mean_error: error of a stored difference's mean anywhere, [F].
+        variance_error: error of its variance, [F].
     """
 
     functions: StackedFunctions
@@ -135,11 +135,11 @@ _KEPT: WeakKeyDictionary[MultiClassPosterior, DifferenceFunctions] = WeakKeyDict
 
 
 def difference_functions(posterior: MultiClassPosterior) -> DifferenceFunctions:
-    """Return what the bounds need of all differences, computed once for a posterior."""
+    """Return the bounds' terms of all differences. They are computed once for a posterior."""
     known = _KEPT.get(posterior)
     if known is None:
         alpha, products, errors = [], [], []
-        # one root at a time: with many classes they would be most of the memory
+        # keep one root at a time: with many classes all roots would take most of the memory
         for pair in class_pairs(posterior.n_classes):
             difference = posterior.difference(*pair)
             alpha.append(difference.alpha)
@@ -152,16 +152,16 @@ def difference_functions(posterior: MultiClassPosterior) -> DifferenceFunctions:
 
 
 def difference_errors(posterior: MultiClassPosterior, pair: Pair, difference: LatentPosterior) -> tuple[float, float]:
-    """Bound how far the stored difference's mean and variance are from those of f_i - f_j, everywhere.
+    """Bound the distances of the stored difference's mean and variance from those of f_i - f_j, everywhere.
 
     The kernel's values are in [0, s]. With F the exact root and T the stored one, |k'(F'F - T'T)k| is at most s^2 times
     the sum of |F'F - T'T|. Both products are computed, each within (rows + 2) u sum_k |F_k|_1^2. Subtracting weights
     or roots moves them by a share u of their size.
 
     Args:
-        posterior: of all classes.
+        posterior: classifier of all classes.
         pair: (i, j).
-        difference: of the two, as `MultiClassPosterior.difference` gives it.
+        difference: their difference, as `MultiClassPosterior.difference` returns it.
     """
     i, j = pair
     s, outward = difference.variance, 1.0 + SHORT_SUM
@@ -181,7 +181,7 @@ def difference_errors(posterior: MultiClassPosterior, pair: Pair, difference: La
 
 @dataclass(frozen=True)
 class DifferenceRanges:
-    """Ranges of all differences over B boxes or points, and a reference (m0, S0) inside.
+    """Ranges of all differences over B boxes or points, and a reference (m0, S0) inside them.
 
     Attributes:
         mean: m0, a mean vector with the first component zero, [B, C].
@@ -223,13 +223,13 @@ class DifferenceRanges:
 
 @dataclass(frozen=True)
 class DifferenceModels:
-    """Local models of all differences over B boxes. Rows pair by pair.
+    """Local models of all differences over B boxes. Rows are pair by pair.
 
     Attributes:
         n_classes: C.
         n_boxes: B.
-        mean: of every difference, F B rows.
-        variance: of every difference, F B rows.
+        mean: means of every difference, F B rows.
+        variance: variances of every difference, F B rows.
         radius: half-widths in lengthscales, [B, d].
     """
 
@@ -255,11 +255,11 @@ class DifferenceModels:
         return np.asarray(slopes.reshape(-1, self.n_boxes, slopes.shape[1]).max(axis=0))
 
     def combined_means(self, own: int, weights: FloatArray) -> tuple[Cubic, FloatArray, FloatArray]:
-        """Return sum_j weights_j (m_own - m_j) over the boxes as a cubic, and how far it may lie below and above, [B].
+        """Return sum_j weights_j (m_own - m_j) over the boxes as a cubic, and its largest errors below and above, [B].
 
         Args:
-            own: the class that the others are compared with.
-            weights: [B, C]. That of the class itself is not used.
+            own: class that the others are compared with.
+            weights: [B, C]. The class' own weight is not used.
         """
         mine, others, signs = _pairs_with(self.n_classes, own)
         weight = weights[:, others].T * signs[:, None]
@@ -283,8 +283,8 @@ class LatentDifferences:
 
     Attributes:
         n_classes: C.
-        form: one function for each pair.
-        rounding: of the stored differences.
+        form: slices, one function for each pair.
+        rounding: rounding of the stored differences.
     """
 
     n_classes: int
@@ -307,7 +307,7 @@ class LatentDifferences:
         return DifferenceModels(self.n_classes, boxes, mean, variance, radius), self._ranges(at)
 
     def at(self, points: FloatArray) -> DifferenceRanges:
-        """Return the ranges at points [B, d]: of rounding only."""
+        """Return the ranges at points [B, d]. Their width is only rounding."""
         found = latent_ranges(self.form, points)
         middle = np.clip(found.variance, found.variance_low, found.variance_high)
         return self._ranges(replace(found, variance=middle))
@@ -341,7 +341,7 @@ def latent_differences(posterior: MultiClassPosterior, x0: FloatArray, free: Int
     """Return all differences around a point with some free inputs.
 
     Args:
-        posterior: of C classes.
+        posterior: classifier of C classes.
         x0: the point that fixes the other inputs, [D].
         free: indices of the free inputs, [d].
 
@@ -355,7 +355,7 @@ def latent_differences(posterior: MultiClassPosterior, x0: FloatArray, free: Int
 
 
 def any_difference(posterior: MultiClassPosterior) -> LatentPosterior:
-    """Return what all differences have in common, with the mean of one of them and without a root."""
+    """Return the common parts of all differences, with the mean of one difference and without a root."""
     n = len(posterior.X)
     return LatentPosterior(
         posterior.X,
@@ -370,7 +370,7 @@ def any_difference(posterior: MultiClassPosterior) -> LatentPosterior:
 
 
 def _joined(parts: list[MomentModel]) -> MomentModel:
-    """Return the rows of all parts, one after another."""
+    """Return the rows of all parts, part after part."""
     if len(parts) == 1:
         return parts[0]
 

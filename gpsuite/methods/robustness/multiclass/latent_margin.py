@@ -1,17 +1,18 @@
-"""A margin of only the latent functions that proves which class is the likeliest, with no expectation of a softmax.
+"""Proof of the most probable class by a margin of only the latent functions, without an expectation of a softmax.
 
 Let d = f_own - f_j ~ N(m, V), V > 0, and D_ab = Var(f_a - f_b). Given d = t the others r_k = f_k - (f_own + f_j) / 2
-are Gaussian with means a_k + b_k t, b_k V = (D_kj - D_k,own) / 2, and a covariance that does not depend on t. So
+are Gaussian. Their means are a_k + b_k t with b_k V = (D_kj - D_k,own) / 2. Their covariance does not depend on t. So
 
     p_own - p_j = integral over t > 0 of 2 sinh(t / 2) E_e[n(t) / (c + S(t)) - n(-t) / (c + S(-t))] dt,
 
-n the density of d, c = 2 cosh(t / 2), S(t) = sum_k exp(a_k + b_k t + e_k). With B = max(0, max_k b_k) both c and S(t)
-are at most exp(2 B t) times c and S(-t), and n(t) = exp(2 m t / V) n(-t): the difference is positive where m > B V:
+with n the density of d, c = 2 cosh(t / 2), S(t) = sum_k exp(a_k + b_k t + e_k). Let B = max(0, max_k b_k). Then c and
+S(t) are at most exp(2 B t) times c and S(-t), and n(t) = exp(2 m t / V) n(-t). So the difference is positive where
+m > B V:
 
     m_own - m_j > max(0, max_k (D_kj - D_k,own) / 2).
 
-The same holds for V = 0 with m > 0. The smallest slack over all j and k is one function of the input, bounded over
-boxes by the models of the differences.
+The same holds for V = 0 with m > 0. The smallest slack over all j and k is one function of the input. The models of the
+differences bound it over boxes.
 
 Equation: derived, softmax of several classes
 """
@@ -33,16 +34,16 @@ from gpsuite.methods.robustness.multiclass.softmax_bound import Ends
 
 _ROUNDING = 1e-12
 _FLOOR = 1e-3
-LARGE = 1 << 20  # entries of all differences' degree 3 around one point
+LARGE = 1 << 20  # entries of degree 3 of all differences around one point
 
 
 class LatentMargin:
-    """The slack of a class against all others, as a score in (0, 1) that is above 1/2 if it is surely the likeliest.
+    """The slack of a class against all others, as a score in (0, 1): above 1/2 the class is surely most probable.
 
-    A score below says nothing. Boxes are bounded by one cubic for every rival and every other class.
+    A score below 1/2 decides nothing. Boxes are bounded by one cubic for every rival and every other class.
 
     Args:
-        differences: of the latent functions around a point.
+        differences: differences of the latent functions around a point.
         own: the class.
     """
 
@@ -55,14 +56,14 @@ class LatentMargin:
     def bounds(self, lo: FloatArray, hi: FloatArray) -> Ends:
         """Bound the score over boxes lo[b] <= x_free <= hi[b], [B, d], in the units of X.
 
-        Where the models of degree 3 are large, those of degree 2 come first, and often do.
+        If the models of degree 3 are large, those of degree 2 come first. They often suffice.
         """
         low, high = checked_boxes(lo, hi, len(self.differences.form.dims))
         pairs, d = len(self.weights[0][0]), low.shape[1]
         large = pairs * d**3 > LARGE
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             least, centre, split = self._bounded(low, high, large)
-            for box in np.flatnonzero(~(least > 0.0)) if large else ():  # one by one: a model is 100 MB
+            for box in np.flatnonzero(~(least > 0.0)) if large else ():  # box by box: a model takes 100 MB
                 one = self._bounded(low[[box]], high[[box]], False)
                 least[box], centre[box], split[box] = np.fmax(least[box], one[0][0]), one[1][0], one[2][0]
         return Ends(_score(least), np.ones(len(lo)), _score(centre), np.where(np.isfinite(split), split, 0.0))
@@ -71,7 +72,7 @@ class LatentMargin:
         """Return the least slack over boxes, the least at their centres, [B] each, and scores for the cut, [B, d]."""
         models, ranges = self.differences.over(low, high, cheap)
         B, least = np.arange(len(low)), self._slacks(ranges)[0]
-        # far rivals are behind already by the ranges
+        # the ranges already exclude far rivals
         near = np.flatnonzero(~(least > 0.0).all(axis=1))
         slope, value = np.zeros((len(least), *models.radius.shape)), least.copy()
         if len(near):
@@ -108,7 +109,7 @@ class LatentMargin:
         return clipped(low, high)
 
     def _combined(self, models: DifferenceModels, near: IntArray) -> tuple[Cubic, FloatArray]:
-        """Return some slacks [K] as cubics over the boxes, and how far below they may lie, [K B] each."""
+        """Return some slacks [K] as cubics over the boxes, and their largest errors below, [K B] each."""
         B, parts, cubics, room = models.n_boxes, [], [], 0.0
         for weights, moment in zip(self.weights, (models.mean, models.variance), strict=True):
             weight, model = weights[near], moment.model
@@ -126,7 +127,7 @@ class LatentMargin:
 def _combinations(n_classes: int, own: int) -> tuple[FloatArray, FloatArray]:
     """Return the weights of the means and variances of all pairs in every slack, [K, F] each.
 
-    One for every rival j, m_own - m_j, and one for every other class k, (m_own - m_j) - (D_kj - D_k,own) / 2.
+    Every rival j has one, m_own - m_j. Every other class k adds one, (m_own - m_j) - (D_kj - D_k,own) / 2.
     """
     place: dict[tuple[int, int], int] = {pair: rank for rank, pair in enumerate(class_pairs(n_classes))}
     means, variances = [], []
@@ -149,5 +150,5 @@ def _summed(weight: FloatArray, tensor: FloatArray, boxes: int) -> FloatArray:
 
 
 def _score(slack: FloatArray) -> FloatArray:
-    """Return an increasing function of the slack in [0, 1] that is above 1/2 where the slack is positive."""
+    """Return an increasing function of the slack in [0, 1]. It is above 1/2 where the slack is positive."""
     return np.where(np.isnan(slack), 0.0, 0.5 + 0.5 * slack / (1.0 + np.abs(slack)))

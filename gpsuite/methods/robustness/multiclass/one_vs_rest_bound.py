@@ -1,9 +1,9 @@
 """Bounds of classifiers of two classes each, one class against the rest, over boxes.
 
-The class is the one whose classifier gives the largest probability. A margin p_own - p_rival is bounded by the
-probabilities of both over the same box, less what the library's link may add to it: the class is safe only if it stays
-ahead by more. Class probabilities are divided by their sum, which is increasing in the class' own and falling in the
-others.
+The class is the one with the largest probability of its classifier. A margin p_own - p_rival is bounded by the
+probabilities of both over the same box, less the largest error of the library's link. So the class is safe only if its
+margin exceeds that error. Class probabilities are divided by their sum. The quotient rises with the class' own
+probability and falls with the others.
 
 Equation: derived, level function
 """
@@ -25,8 +25,8 @@ class OneVsRestBound:
     """Bounds for every class whose inputs outside `free` are fixed at x0. See `ClassBound`.
 
     Args:
-        posterior: of C classifiers.
-        x0: [D].
+        posterior: one-vs-rest posterior of C classifiers.
+        x0: point that fixes the other inputs, [D].
         free: indices of the free inputs, [d].
     """
 
@@ -35,7 +35,7 @@ class OneVsRestBound:
 
     def __init__(self, posterior: OneVsRestPosterior, x0: FloatArray, free: IntArray) -> None:
         self.parts = [shifted_bound(part, x0, free) for part in posterior.parts]
-        self.link_slack = 2.0 * posterior.link_error  # that the library's probabilities may take from a margin
+        self.link_slack = 2.0 * posterior.link_error  # largest error of a margin by the library's probabilities
 
     def class_bounds(self, lo: FloatArray, hi: FloatArray, own: int) -> Ends:
         """Bound the probability of a class, divided by the sum of all, over boxes [B, d]."""
@@ -45,7 +45,7 @@ class OneVsRestBound:
         return Ends(low, high, 0.5 * (low + high), np.sum([one[2] for one in each], axis=0))
 
     def margin_bounds(self, lo: FloatArray, hi: FloatArray, own: int, rival: int) -> Ends:
-        """Bound p_own - p_rival, less what the library's link may add, over boxes [B, d]."""
+        """Bound p_own - p_rival, less the largest error of the library's link, over boxes [B, d]."""
         mine, theirs = self._over(own, lo, hi), self._over(rival, lo, hi)
         low, high = self._margin(mine[0], mine[1], theirs[0], theirs[1], own, rival)
         return Ends(low, high, 0.5 * (low + high), mine[2] + theirs[2])
@@ -57,11 +57,11 @@ class OneVsRestBound:
         return ClassIntervals(low, high)
 
     def class_of(self, local: ClassIntervals, own: int) -> tuple[FloatArray, FloatArray]:
-        """Bound the probability of a class, divided by the sum of all, at points that are known, [B] each."""
+        """Bound the probability of a class, divided by the sum of all, at points from `at`, [B] each."""
         return self._shares(local.low, local.high, own)
 
     def margin_of(self, local: ClassIntervals, own: int, rival: int) -> tuple[FloatArray, FloatArray]:
-        """Bound the margin of `margin_bounds` at points that are known, [B] each."""
+        """Bound the margin of `margin_bounds` at points from `at`, [B] each."""
         low, high = local.low, local.high
         return self._margin(low[:, own], high[:, own], low[:, rival], high[:, rival], own, rival)
 

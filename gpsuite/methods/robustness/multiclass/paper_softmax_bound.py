@@ -1,8 +1,8 @@
-"""Class probability by cells of the latent line, for any monotone link.
+"""Class probabilities by cells of the latent space, for any monotone link and for three classes.
 
-A checked baseline: with more cells it approaches the exact closed forms of `class_probability`. The printed Prop. 2
-leaves the cells that reach to infinity open: there the best mean is the one farthest into the cell (for a maximum) or
-out of it (for a minimum), and the best variance outside the cell is the largest.
+This is a checked baseline: with more cells it approaches the exact closed forms of `class_probability`. The printed
+Prop. 2 does not cover the cells that reach to infinity. There the best mean is the one farthest into the cell (for a
+maximum) or out of it (for a minimum). The best variance outside the cell is the largest one.
 
 Equation: Blaas et al. 2020, Prop. 1, Prop. 2
 Equation: Blaas et al. 2020, Prop. 3, Prop. 4
@@ -24,7 +24,7 @@ from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 
-# Cells reach this many standard deviations beyond the means. The remaining line is two more cells.
+# Cells reach this many standard deviations beyond the means. Two more cells cover the remaining line.
 _REACH = 8.0
 # Absolute rounding error allowed per cell.
 _CELL = 1e-15
@@ -102,19 +102,16 @@ def _mass(a: FloatArray, b: FloatArray, mean: FloatArray, variance: FloatArray, 
 
 # Class probabilities of three classes by cells of the latent space: the paper's bound, a checked baseline.
 #
-# The latent space is cut into N^3 cells. In each, the softmax lies between its values in two corners, and the mass of
-# the
-# latent distribution is at most (least) a product of largest (least) masses of one-dimensional conditional ones,
-# whose
-# mean is mu_i + Sigma_iI Sigma_II^-1 (f - mu_I). The paper prints a minus there. The conditional moments over a box
-# and a
-# cell come from ranges of mean and covariance by interval arithmetic. The work is exponential in the number of
-# classes.
+# The latent space is cut into N^3 cells. In each cell the softmax is between its values in two corners. The mass of the
+# latent distribution is at most (least) a product of largest (least) masses of one-dimensional conditional
+# distributions. Their mean is mu_i + Sigma_iI Sigma_II^-1 (f - mu_I). The paper prints a minus there. The conditional
+# moments over a box and a cell come from ranges of mean and covariance by interval arithmetic. The work is exponential
+# in the number of classes.
 
 
 CLASSES = 3
 N_CELLS = 12
-_CELL_REACH = 4.0  # deviations beyond the means that the bounded cells cover
+_CELL_REACH = 4.0  # standard deviations beyond the means that the bounded cells cover
 _OUTWARD = 1e-12
 
 Range = tuple[FloatArray, FloatArray]
@@ -152,8 +149,8 @@ def class_probability_cells(
     Args:
         latent: ranges over the boxes.
         own: the class.
-        n_cells: cells of every latent axis, two of them reaching to infinity.
-        sign: 1, -1 is the conditional mean as printed, which gives no bounds.
+        n_cells: cells of every latent axis. Two reach to infinity.
+        sign: 1. With -1 the conditional mean is as printed and the results are no bounds.
 
     Raises:
         ValueError: for fewer than three cells.
@@ -167,7 +164,7 @@ def class_probability_cells(
         least, most = mass_of_cells(latent, edges, sign)
         low, high = _softmax_of_cells(edges)
         lower, upper = (least * low).sum(axis=(1, 2, 3)), (most * high).sum(axis=(1, 2, 3))
-    # a product of NaN counts as zero there: what is not known must not get that far
+    # a product of NaN counts as zero there, so unknown values are replaced before
     known = np.isfinite(lower) & np.isfinite(upper) & latent.known
     lower = np.where(known, np.maximum(lower - _OUTWARD, 0.0), 0.0)
     return lower, np.where(known, np.minimum(upper + _OUTWARD, 1.0), 1.0)
@@ -178,8 +175,8 @@ def mass_of_cells(latent: LatentBoxes, edges: list[FloatArray], sign: float) -> 
 
     Args:
         latent: ranges over the boxes.
-        edges: of the cells along every axis, [B, N + 1], infinite at the ends.
-        sign: of the conditional mean's correction.
+        edges: edges of the cells along every axis, [B, N + 1], infinite at the ends.
+        sign: sign of the conditional mean's correction.
     """
     (m_low, m_high), (s_low, s_high) = latent.mean, latent.covariance
 
@@ -221,7 +218,7 @@ def _conditional_masses(cells: Range, mean: Range, variance: Range) -> Range:
     shape = mean[0].shape
     rows = int(np.prod(shape[1:]))
     low, high = mean[0].ravel(), mean[1].ravel()
-    known = np.isfinite(low) & np.isfinite(high)  # otherwise it says nothing
+    known = np.isfinite(low) & np.isfinite(high)  # otherwise the bounds are trivial
     a, b = (np.repeat(end, rows, axis=0) for end in cells)
     spread = [np.repeat(end, rows) for end in variance]
     ends = np.where(known, low, 0.0), np.where(known, high, 0.0)
@@ -249,7 +246,7 @@ def _softmax_of_cells(edges: list[FloatArray]) -> Range:
 
     low, high = [each[:, :-1] for each in edges], [each[:, 1:] for each in edges]
     least, most = value(low[0], high[1], high[2]), value(high[0], low[1], low[2])
-    # infinity against infinity is not known
+    # infinity minus infinity is unknown
     return np.where(np.isnan(least), 0.0, least), np.where(np.isnan(most), 1.0, most)
 
 
@@ -276,7 +273,7 @@ def _square(x: Range) -> Range:
 
 
 def _over(x: Range, positive: Range) -> Range:
-    """Divide by a range that is not negative. By zero, nothing is known."""
+    """Divide by a range that is not negative. Division by zero gives an unknown range."""
     safe = positive[0] > 0.0
     low, high = np.where(safe, positive[0], 1.0), np.where(safe, positive[1], 1.0)
     found = _times(x, (1.0 / high, 1.0 / low))
@@ -292,7 +289,7 @@ def _minus(x: Range, y: Range) -> Range:
 
 
 def _positive(x: Range, at_most: Range | None = None) -> Range:
-    """Clip a range of variances to what they may be. What is not known is [0, the largest]."""
+    """Clip a range of variances to possible values. An unknown one becomes [0, `at_most`]."""
     low = np.where(np.isnan(x[0]), 0.0, np.maximum(x[0], 0.0))
     high = np.maximum(x[1], 0.0)
     if at_most is not None:
@@ -307,14 +304,14 @@ def _positive(x: Range, at_most: Range | None = None) -> Range:
 
 
 class PaperSoftmaxBound:
-    """The baseline for three classes, with the interface of `SoftmaxBound`. Points are evaluated as there.
+    """The baseline for three classes, with the interface of `SoftmaxBound` and its evaluation of points.
 
     Args:
-        posterior: of three classes, with a squared exponential kernel.
-        x0: [D].
+        posterior: classifier of three classes with a squared exponential kernel.
+        x0: point that fixes the other inputs, [D].
         free: indices of the free inputs, [d].
         n_cells: cells of every latent axis.
-        sign: -1 takes the conditional mean as it is printed, which is no bound.
+        sign: 1. With -1 the conditional mean is as printed, which gives no bound.
 
     Raises:
         UserError: for another number of classes or another kernel.
@@ -371,13 +368,13 @@ class PaperSoftmaxBound:
         return Ends(ends[0][0] - ends[1][1], ends[0][1] - ends[1][0], mean[:, own] - mean[:, rival], score)
 
     def at(self, points: FloatArray) -> PointModel:
-        """Return what is known at points [B, d] of the free inputs."""
+        """Return what `class_of` and `margin_of` need at points [B, d] of the free inputs."""
         return self._points.at(points)
 
     def class_of(self, local: PointModel, own: int) -> tuple[FloatArray, FloatArray]:
-        """Bound the probability of a class at points that are known, [B] each."""
+        """Bound the probability of a class at points from `at`, [B] each."""
         return self._points.class_of(local, own)
 
     def margin_of(self, local: PointModel, own: int, rival: int) -> tuple[FloatArray, FloatArray]:
-        """Bound p_own - p_rival at points that are known, [B] each."""
+        """Bound p_own - p_rival at points from `at`, [B] each."""
         return self._points.margin_of(local, own, rival)

@@ -1,8 +1,8 @@
 """Bounds of robust-max class probabilities over boxes.
 
-S_c = E prod_{j != c} Phi((f_c - m_j) / sqrt(r_j)) rises with the class' own mean and falls with the others: at
-variances r0 its extremes are in two corners of the means. As |u phi(u)| <= (2 pi e)^-1/2 both for a factor and for the
-class' own density (the product rises in f_c), |dS_c / d log r_j| <= (8 pi e)^-1/2 for every class.
+S_c = E prod_{j != c} Phi((f_c - m_j) / sqrt(r_j)) rises with the class' own mean and falls with the others. So at
+variances r0 its extremes are in two corners of the means. The bound |u phi(u)| <= (2 pi e)^-1/2 holds for a factor and
+for the class' own density (the product rises in f_c). So |dS_c / d log r_j| <= (8 pi e)^-1/2 for every class.
 
 Equation: Matthews 2017, Notes Sec. 1
 """
@@ -48,8 +48,8 @@ class RobustMaxBound:
     """Bounds for every class of a robust-max posterior whose inputs outside `free` are fixed at x0.
 
     Args:
-        posterior: of C classes.
-        x0: [D].
+        posterior: classifier of C classes.
+        x0: point that fixes the other inputs, [D].
         free: indices of the free inputs, [d].
 
     Raises:
@@ -80,18 +80,18 @@ class RobustMaxBound:
         return Ends(low, high, 0.5 * (low + high), score)
 
     def at(self, points: FloatArray) -> ClassIntervals:
-        """Return what is known at points [B, d] of the free inputs."""
+        """Return bounds of every class probability at points [B, d] of the free inputs."""
         ranges = latent_ranges(self.form, points)
         found = [self._class_range(ranges, own) for own in range(self.posterior.n_classes)]
         low, high = (np.stack([each[side] for each in found], axis=1) for side in (0, 1))
         return ClassIntervals(low, high)
 
     def class_of(self, local: ClassIntervals, own: int) -> tuple[FloatArray, FloatArray]:
-        """Bound the probability of a class at points that are known, [B] each."""
+        """Bound the probability of a class at points from `at`, [B] each."""
         return local.low[:, own], local.high[:, own]
 
     def margin_of(self, local: ClassIntervals, own: int, rival: int) -> tuple[FloatArray, FloatArray]:
-        """Bound p_own - p_rival at points that are known, [B] each."""
+        """Bound p_own - p_rival at points from `at`, [B] each."""
         low = local.low[:, own] - local.high[:, rival]
         return low, local.high[:, own] - local.low[:, rival]
 
@@ -109,7 +109,7 @@ class RobustMaxBound:
         return ranges, radius * np.where(np.isfinite(slopes), slopes + _FLOOR, 1.0)
 
     def _class_range(self, ranges: LatentRanges, own: int) -> tuple[FloatArray, FloatArray]:
-        """Bound the probability of a class, [B] each, by ranges [C, B]. What is not known says nothing."""
+        """Bound the probability of a class, [B] each, by ranges [C, B]. Unknown ranges give trivial bounds."""
         ends = (ranges.mean_low, ranges.mean_high, ranges.variance_low, ranges.variance_high)
         known = np.all([np.isfinite(each).all(axis=0) for each in ends], axis=0)
         known &= (ranges.mean_low <= ranges.mean_high).all(axis=0) & (ranges.variance_low > 0.0).all(axis=0)
@@ -133,7 +133,7 @@ class RobustMaxBound:
 
 
 def _functions(posterior: RobustMaxPosterior) -> StackedFunctions:
-    """Return the terms of the bounds that do not depend on the point, computed once for a posterior."""
+    """Return the terms of the bounds that do not depend on the point. They are computed once for a posterior."""
     known = _KEPT.get(posterior)
     if known is None:
         each = [posterior.function(c) for c in range(posterior.n_classes)]

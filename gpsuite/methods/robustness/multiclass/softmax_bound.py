@@ -1,9 +1,9 @@
 """Bounds of softmax class probabilities, and of differences of two, over boxes of the free inputs.
 
-With a reference (m0, S0) near the box: at S0 every class probability is monotone in the differences of the means, and
-moves by its gradient in them plus at most (spread)^2 / (12 sqrt 3). Then the covariance moves from S0 to what it is.
-The gradient's combination of all means is one cubic over the box. The work grows with the square of the number of
-classes, not exponentially.
+Take a reference (m0, S0) near the box. At S0 every class probability is monotone in the differences of the means. It
+moves by its gradient in them plus at most (spread)^2 / (12 sqrt 3). Then the covariance moves from S0 to its value. The
+gradient's combination of all means is one cubic over the box. The work grows with the square of the number of classes,
+not exponentially.
 
 Equation: derived, softmax of several classes
 """
@@ -37,7 +37,7 @@ _KEPT_POINTS = 4
 class Ends:
     """Bounds over B boxes, the value at a reference inside, and scores for the cut, [B] and [B, d].
 
-    `proved` is False where they rest on a cubature whose error is stated, not proved.
+    `proved` is False if they depend on a cubature with a stated but unproved error.
     """
 
     low: FloatArray
@@ -49,12 +49,11 @@ class Ends:
 
 @dataclass
 class Proof:
-    """Whether all that was noted is proved."""
+    """Record of whether all noted bounds are proved."""
 
     proved: bool = True
 
     def note(self, proved: bool) -> None:
-        """Take in what was computed."""
         self.proved &= proved
 
 
@@ -63,11 +62,11 @@ class LocalModel:
     """Bounds over B boxes, for every class and pair of classes.
 
     Attributes:
-        models: of all latent differences.
-        ranges: of the differences.
-        moments: of the softmax at the reference.
-        known: bounds of class probabilities (c,) and margins (c, j) that were requested before.
-        changes: with the covariance, of the classes that were requested before.
+        models: models of all latent differences.
+        ranges: ranges of the differences.
+        moments: moments of the softmax at the reference.
+        known: earlier requested bounds of class probabilities (c,) and margins (c, j).
+        changes: changes with the covariance of the earlier requested classes.
     """
 
     models: DifferenceModels
@@ -81,7 +80,7 @@ class LocalModel:
 class PointModel:
     """Values at B points, for every class and pair of classes: ranges by rounding, and the softmax there.
 
-    `changes` is that of `LocalModel`.
+    `changes` is as in `LocalModel`.
     """
 
     ranges: DifferenceRanges
@@ -98,13 +97,13 @@ class SoftmaxBound:
     """Bounds for every class of a posterior whose inputs outside `free` are fixed at x0.
 
     Args:
-        posterior: of C classes.
-        x0: [D].
+        posterior: classifier of C classes.
+        x0: point that fixes the other inputs, [D].
         free: indices of the free inputs, [d].
 
     Attributes:
-        name: of the bound.
-        version: of the formulas.
+        name: name of the bound.
+        version: version of the formulas.
 
     Raises:
         ValueError: if the point or the indices do not fit.
@@ -124,7 +123,7 @@ class SoftmaxBound:
     def over(self, lo: FloatArray, hi: FloatArray) -> LocalModel:
         """Return the local models over boxes lo[b] <= x_free <= hi[b], [B, d], in the units of X.
 
-        Those of the last single box are kept: every search of a region begins with it.
+        The models of the last single box are kept: every search of a region begins with this box.
         """
         if len(lo) != 1:
             return self._over(lo, hi)
@@ -140,9 +139,9 @@ class SoftmaxBound:
         return LocalModel(models, ranges, softmax_moments(ranges.mean, ranges.root, enclosed_moments))
 
     def at(self, points: FloatArray) -> PointModel:
-        """Return what is known at points [B, d] of the free inputs.
+        """Return ranges and softmax moments at points [B, d] of the free inputs.
 
-        What was requested last is kept: the searches for all rivals begin with the same points.
+        The last result is kept: the searches for all rivals begin with the same points.
         """
         key = points.tobytes()
         found = self._points.pop(key, None)
@@ -198,7 +197,7 @@ class SoftmaxBound:
         return _closed(local, low, high, value, score, -1.0)
 
     def class_of(self, local: PointModel, own: int) -> tuple[FloatArray, FloatArray]:
-        """Bound the probability of a class at points that are known, [B] each."""
+        """Bound the probability of a class at points from `at`, [B] each."""
         ranges, moments = local.ranges, local.moments
         value = moments.mean[:, own]
         # |dp / dt| <= p (1 - p) spread
@@ -208,7 +207,7 @@ class SoftmaxBound:
         return np.where(ranges.valid, np.fmax(low, 0.0), 0.0), np.where(ranges.valid, np.fmin(high, 1.0), 1.0)
 
     def margin_of(self, local: PointModel, own: int, rival: int) -> tuple[FloatArray, FloatArray]:
-        """Bound p_own - p_rival at points that are known, [B] each."""
+        """Bound p_own - p_rival at points from `at`, [B] each."""
         ranges, moments = local.ranges, local.moments
         value = moments.mean[:, own] - moments.mean[:, rival]
         room = 2.0 * moments.error + 0.5 * ranges.spread + _ROUNDING
@@ -222,11 +221,11 @@ class SoftmaxBound:
         """Bound value + weights (change of the differences) + curvature at the reference covariance.
 
         Args:
-            local: over the boxes.
+            local: models over the boxes.
             own: class that the differences are taken from.
             weights: derivatives by m_own - m_j, [B, C].
-            value: at the reference, [B].
-            functions: how many class probabilities the quantity adds, for errors and curvature.
+            value: value at the reference, [B].
+            functions: number of class probabilities in the quantity, for errors and curvature.
         """
         ranges, moments = local.ranges, local.moments
         weights = weights.copy()
@@ -246,17 +245,18 @@ class SoftmaxBound:
 
 
 def _change(local: LocalModel | PointModel, own: int) -> CovarianceChange:
-    """Return how far the class moves with the covariance: every rival requests it."""
+    """Return the class' change with the covariance. It is kept because every rival requests it."""
     if own not in local.changes:
         local.changes[own] = covariance_change(local.ranges.change_low, local.ranges.change_high, own)
     return local.changes[own]
 
 
 def _monotone(local: LocalModel, own: int) -> tuple[FloatArray, FloatArray]:
-    """Bound the class probability at the reference covariance by its monotony in the differences of the means.
+    """Bound the class probability at the reference covariance, which is monotone in the differences of the means.
 
-    Where the cubature is cheap, its values in the two extreme corners. Else with p' = p e^h / (p e^h + 1 - p), which
-    is concave in p for h >= 0 and convex for h <= 0, Jensen's inequality at the largest rise and the largest fall.
+    If the cubature is cheap, take its values in the two extreme corners. Otherwise apply Jensen's inequality at the
+    largest rise and the largest fall. It holds for p' = p e^h / (p e^h + 1 - p), which is concave in p for h >= 0 and
+    convex for h <= 0.
     """
     if local.moments.by_rule:
         return _corners(local.ranges, own)
@@ -265,7 +265,7 @@ def _monotone(local: LocalModel, own: int) -> tuple[FloatArray, FloatArray]:
     rise = (ranges.mean_high - ranges.offset)[:, own, others].max(axis=1)
     fall = (ranges.offset - ranges.mean_low)[:, own, others].max(axis=1)
     p, error = moments.mean[:, own], moments.error
-    # increasing in p, so its error is that of the ends
+    # increasing in p, so its error is the error of the ends
     low, high = _tilted(np.clip(p - error, 0.0, 1.0), -fall), _tilted(np.clip(p + error, 0.0, 1.0), rise)
     return np.where(ranges.valid, low - _ROUNDING, 0.0), np.where(ranges.valid, high + _ROUNDING, 1.0)
 
@@ -291,7 +291,7 @@ def _corners(ranges: DifferenceRanges, own: int) -> tuple[FloatArray, FloatArray
 def _closed(
     local: LocalModel, low: FloatArray, high: FloatArray, value: FloatArray, score: FloatArray, least: float
 ) -> Ends:
-    """Return the bounds clipped to [least, 1]. What is not known says nothing."""
+    """Return the bounds clipped to [least, 1]. Unknown bounds become trivial."""
     sound = local.ranges.valid & (low <= high)
     low, high = np.where(sound, np.fmax(low, least), least), np.where(sound, np.fmin(high, 1.0), 1.0)
     return Ends(low, high, value, np.where(np.isfinite(score), score, 0.0), local.moments.proved)

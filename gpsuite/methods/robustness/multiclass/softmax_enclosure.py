@@ -1,20 +1,20 @@
-"""A proved enclosure of E softmax for many classes: independent latent values, and how far the covariance is from them.
+"""A proved enclosure of E softmax for many classes, from independent latent values and a change of covariance.
 
-The softmax is the distribution of the largest of f_j + G_j with independent Gumbel variables G_j. For independent
-f_j ~ N(m_j, d_j) and u_j = e^(f_j - t), E p_c p_i p_j = (1/2) integral of E[u_c u_i u_j exp(-sum u)] dt is a product of
-expectations of one variable each, and so are all moments of degree one to three. The trapezoidal rules in t and in f_j,
-or in G_j, have known errors. With U = sum u, what is cut off is at most P(U <= 1) beyond and E (1 + U + U^2 / 2) e^-U
-below.
+The softmax is the distribution of the largest of f_j + G_j with independent Gumbel variables G_j. Let f_j ~ N(m_j, d_j)
+be independent and u_j = e^(f_j - t). Then E p_c p_i p_j = (1/2) integral of E[u_c u_i u_j exp(-sum u)] dt. The
+integrand is a product of expectations of one variable each. So it is for all moments of degree one to three. The
+trapezoidal rules in t and in f_j, or in G_j, have known errors. With U = sum u, the part cut off is at most P(U <= 1)
+beyond and E (1 + U + U^2 / 2) e^-U below.
 
-From independent values to the covariance given, D_ij = Var(f_i - f_j) changes by V_ij. Along the segment
+From independent values to the given covariance, D_ij = Var(f_i - f_j) changes by V_ij. Along the segment
 dp_c = (1/2) sum_ij (V_ci / 2 + V_cj / 2 - V_ij) E p_c p_i p_j. Each E q, q a product of k probabilities with counts n,
 is known from its value at the start in two ways:
 
-- the slope of log E q is a mean of -n'Vn / 4 + k n'Vp / 2 - k (k + 1) p'Vp / 4, which is bounded;
-- with l the eigenvalues of the change relative to S0, a <= 1 + l <= b, the density of N(m, S) is at most
-  prod sqrt(b / (1 + l)) times that of N(m, b S0) and at least prod sqrt(a / (1 + l)) times that of N(m, a S0).
+- The slope of log E q is a mean of -n'Vn / 4 + k n'Vp / 2 - k (k + 1) p'Vp / 4, which is bounded.
+- Let l be the eigenvalues of the change relative to S0, a <= 1 + l <= b. The density of N(m, S) is at most prod
+  sqrt(b / (1 + l)) times that of N(m, b S0). It is at least prod sqrt(a / (1 + l)) times that of N(m, a S0).
 
-The second does not depend on the scale of the latent values. Where both say little, `covariance_change` counts, and
+The second does not depend on the scale of the latent values. If both bounds are loose, `covariance_change` is used, and
 E sigma(f_c - f_j) >= p_c >= 1 - sum_j E sigma(f_j - f_c).
 
 Equation: derived, softmax of several classes
@@ -34,19 +34,19 @@ from gpsuite.methods.robustness.multiclass.latent_differences import covariance_
 from gpsuite.models.classification.links import LOGISTIC
 from gpsuite.models.classification.multiclass_posterior import SoftmaxMoments
 
-TOLERANCE = 1e-9  # of each rule
-REACH = 6.2  # standard deviations of a latent value, 6e-10 of it lies farther
-WIDE = 2.5  # standard deviation from which the rule is over the Gumbel variable
+TOLERANCE = 1e-9  # error of each rule
+REACH = 6.2  # standard deviations of a latent value, 6e-10 of its mass is farther away
+WIDE = 2.5  # from this standard deviation on the rule is over the Gumbel variable
 MOST_NODES = 1 << 12  # in t
-GOOD, WORSE = 1e-3, 0.05  # an error for which the second way is not asked, a width for which pairs of classes are
-_STRIP = 0.9 * math.pi / 2.0  # |Im t| up to which no exp(-u) exceeds one
+GOOD, WORSE = 1e-3, 0.05  # below this error the second bound is skipped, above this width pairs of classes are used
+_STRIP = 0.9 * math.pi / 2.0  # |Im t| up to which no |exp(-u)| exceeds one
 _COS = math.cos(_STRIP)
 _STEP = 2.0 * math.pi * _STRIP / math.log1p(4.0 / (_COS**3 * TOLERANCE))
-_CUBE = (3.0 / (math.e * _COS)) ** 3  # largest |u^3 exp(-u)| in the strip. Those of lower powers are smaller
-_BELOW, _BEYOND = 3.1, 21.0  # of a Gumbel variable: what is cut is near 1e-9
+_CUBE = (3.0 / (math.e * _COS)) ** 3  # largest |u^3 exp(-u)| in the strip. Lower powers have smaller values
+_BELOW, _BEYOND = 3.1, 21.0  # range of a Gumbel variable: the part cut off is near 1e-9
 _LARGE, _TINY = 200.0, 1e-300
-_PAIR, _TRIPLE = 1.0 / 4.0, 4.0 / 27.0  # no p_i p_j and no p_c p_i p_j of other than three times one class exceeds them
-_LEAST = 1e-2  # of the largest variance, that every independent value has
+_PAIR, _TRIPLE = 1.0 / 4.0, 4.0 / 27.0  # upper limits of p_i p_j and p_c p_i p_j, other than p_c^3
+_LEAST = 1e-2  # share of the largest variance that every independent value has at least
 ROUNDING = 1e-11
 _QUADRATURE = 1e-12  # of the logistic link
 _EIGENVALUE = 1e-9
@@ -64,8 +64,6 @@ class IndependentMoments:
 
 @dataclass(frozen=True)
 class _Ends:
-    """Bounds of expectations."""
-
     low: FloatArray
     high: FloatArray
 
@@ -93,12 +91,12 @@ def enclosed_moments(mean: FloatArray, root: FloatArray) -> SoftmaxMoments:
     for each in (product, error):
         np.einsum("bcc->bc", each)[...] = 0.0
     np.einsum("bcc->bc", product)[...] = value - product.sum(axis=2)
-    # a margin's gradient has the errors of one row once and of the other, where the diagonal is from, twice
+    # a margin's gradient has the errors of one row once. It has those of the other row, the diagonal's, twice
     return SoftmaxMoments(value, product, room, True, 1.5 * error.sum(axis=2).max(axis=1) + ROUNDING, False)
 
 
 def independent_variances(D: FloatArray, mean: FloatArray) -> FloatArray:
-    """Return d > 0 [B, C] with d_i + d_j near D_ij, by least squares with weights for what is probable."""
+    """Return d > 0 [B, C] with d_i + d_j near D_ij, by least squares with larger weights for probable classes."""
     C = D.shape[1]
     if C == 2:
         return np.asarray(0.5 * D[:, 0, [1, 1]])
@@ -115,7 +113,7 @@ def independent_variances(D: FloatArray, mean: FloatArray) -> FloatArray:
 def independent_moments(mean: FloatArray, variance: FloatArray) -> IndependentMoments:
     """Return the moments for independent f_c ~ N(mean_c, variance_c), [B, C] each.
 
-    Where they would take too many nodes they are 0 and the error 1.
+    If they would take too many nodes, they are 0 and the error is 1.
     """
     B, C = mean.shape
     found = IndependentMoments(np.zeros((B, C)), np.zeros((B, C, C)), np.zeros((B, C, C, C)), np.ones(B))
@@ -127,7 +125,7 @@ def independent_moments(mean: FloatArray, variance: FloatArray) -> IndependentMo
 
 
 def _nodes(mean: FloatArray, deviation: FloatArray) -> FloatArray | None:
-    """Return the nodes in t. Where all values are wide, H and h are at most 1.66 in |Im t| <= their deviation."""
+    """Return the nodes in t. If all values are wide, H and h are at most 1.66 in |Im t| <= their deviation."""
     step, least = _STEP, float(deviation.min())
     if least > WIDE:
         step = max(step, 2.0 * math.pi * least / math.log1p(20.0 * 1.66 ** len(mean) / TOLERANCE))
@@ -158,17 +156,17 @@ def _integrals(
     a, b = np.nonzero(~np.eye(C, dtype=bool))
     third[a, a, b] = third[a, b, a] = third[b, a, a] = twice[a, b]
     second[i, i], third[i, i, i] = step * square @ every, 0.5 * step * cube @ every
-    # a node for what the sum takes from outside: no U^k exp(-U) / k! exceeds 2 / 3
+    # one node for the sum's part from outside: no U^k exp(-U) / k! exceeds 2 / 3
     beyond = (1.0 + 0.71 * step) * (1.0 - float(every[-1]))
     lost = beyond + (1.9 + 3.0 * step) * float(every[math.ceil(math.log(2.0) / step)])
     lost += (5.0 + 4.0 * step) * C * inner
-    # no H exceeds 1, the integrals of all powers are at most 2, each factor is off by `inner`
+    # no H exceeds 1, the integrals of all powers are at most 2, each factor has an error of `inner`
     length = float(t[-1] - t[0])
     return first, second, third, lost + 2.0 * TOLERANCE + 2.0 * inner * (length + 3.0 * C) + ROUNDING
 
 
 def _over_latent(offset: FloatArray, deviation: FloatArray) -> tuple[FloatArray, float]:
-    """Return E u^k exp(-u), u = exp(offset + deviation z), k = 0 to 3, [4, C, T], and their error: the rule in z."""
+    """Return E u^k exp(-u), u = exp(offset + deviation z), k = 0 to 3, [4, C, T], and their error, by the rule in z."""
     a = min(_STRIP / max(float(deviation.max()), 1e-9), REACH)
     step = 2.0 * math.pi * a / math.log1p(2.0 * _CUBE * math.exp(0.5 * a * a) / TOLERANCE)
     count = math.ceil(REACH / step)
@@ -182,7 +180,7 @@ def _over_latent(offset: FloatArray, deviation: FloatArray) -> tuple[FloatArray,
 
 
 def _over_gumbel(offset: FloatArray, deviation: FloatArray) -> tuple[FloatArray, float]:
-    """Return the same by the rule over the Gumbel variable g.
+    """Return the values of `_over_latent` by the rule over the Gumbel variable g.
 
     H(t) = E Phi((t - m - g) / deviation), h = H', E u^2 exp(-u) = h + h' and E u^3 exp(-u) = 2 h + 3 h' + h''.
     """
@@ -200,12 +198,12 @@ def _over_gumbel(offset: FloatArray, deviation: FloatArray) -> tuple[FloatArray,
 
 
 def _by_slope(known: IndependentMoments, change: FloatArray) -> tuple[_Ends, _Ends]:
-    """Bound all E p_i p_j at the end of the segment, and all E p_c p_i p_j on its average, by the slope of the log."""
+    """Bound all E p_i p_j at the segment's end and the average E p_c p_i p_j along it, by the slope of the log."""
     C, size = change.shape[1], np.abs(change).max(axis=(1, 2))
     among = (1.0 - 1.0 / C) * size
     pairs = change[:, :, :, None] + change[:, :, None, :] + change[:, None]
     two, three = np.zeros_like(change), np.zeros_like(pairs)
-    for each in change.transpose(1, 0, 2):  # what classes are compared with
+    for each in change.transpose(1, 0, 2):  # classes to compare with
         both = each[:, :, None] + each[:, None]
         two = np.maximum(two, np.abs(both))
         three = np.maximum(three, np.abs(each[:, :, None, None] + both[:, None]))
@@ -220,7 +218,7 @@ def _by_slope(known: IndependentMoments, change: FloatArray) -> tuple[_Ends, _En
 
 
 def _by_density(mean: FloatArray, variance: FloatArray, change: FloatArray) -> tuple[_Ends, _Ends]:
-    """Bound the same by the ratio of densities to those of multiples of the independent values' covariance."""
+    """Bound the same by ratios of densities, to those of multiples of the independent values' covariance."""
     basis = _zero_sum(change.shape[1])
     inverse = np.linalg.inv(np.linalg.cholesky(basis.T @ (variance[:, :, None] * basis)))
     relative = np.linalg.eigvalsh(inverse @ (-0.5 * basis.T @ change @ basis) @ inverse.transpose(0, 2, 1))
@@ -232,7 +230,8 @@ def _by_density(mean: FloatArray, variance: FloatArray, change: FloatArray) -> t
         most = np.exp(0.5 * (count * np.log(wide) - whole))
         least = np.exp(0.5 * count * (np.log(thin) - np.maximum(average, 0.0)))
     known = [independent_moments(mean, factor[:, None] * variance) for factor in (thin, wide)]
-    # log det is concave along the segment: the upper factor is the larger of the ends', the lower one by the average
+    # log det is concave along the segment: the upper factor is the larger of the ends, the lower one follows from the
+    # average
     most = np.maximum(most, wide ** (0.5 * count))
     low, high = (each.error[:, None, None] for each in known)
     least, most = (each[:, None, None] for each in (least, most))
@@ -248,7 +247,7 @@ def _zero_sum(C: int) -> FloatArray:
 
 
 def _clipped(ends: _Ends, most: float) -> _Ends:
-    """Return the ends within [0, most]. What is not known says nothing."""
+    """Return the ends within [0, most]. Unknown ends become 0 and `most`."""
     low, high = np.fmax(ends.low, 0.0), np.fmin(ends.high, most)
     return _Ends(np.where(low <= high, low, 0.0), np.where(low <= high, high, most))
 
@@ -262,9 +261,9 @@ def _moved(known: IndependentMoments, change: FloatArray, triples: _Ends) -> _En
     """Bound E p_c [B, C] at the end of the segment.
 
     Args:
-        known: at its start.
-        change: of the variances of differences, [B, C, C].
-        triples: the averages of E p_c p_i p_j over the segment.
+        known: moments at its start.
+        change: change of the variances of differences, [B, C, C].
+        triples: averages of E p_c p_i p_j over the segment.
     """
     own = 0.5 * change[:, :, :, None]
     weight = 0.5 * (own + own.transpose(0, 1, 3, 2) - change[:, None])

@@ -20,9 +20,9 @@ from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.approximation import GPCPosterior
 
 STEPS = 100
-PROBIT = ("probit", "squeezed_probit")  # their probability is an increasing function of mu / sqrt(1 + Sigma)
+PROBIT = ("probit", "squeezed_probit")  # links with a probability that increases with mu / sqrt(1 + Sigma)
 TAIL = 1e-300
-LONGEST = 1e150  # of a step: times a gradient of zero it must not be NaN
+LONGEST = 1e150  # largest step. It is finite: infinity times a zero gradient would be NaN
 
 Objective = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Points [B, d] to values [B] and gradients [B, d]. Larger is better."""
@@ -31,8 +31,8 @@ Objective = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 def gpfgs(posterior: GPCPosterior, region: Region) -> FloatArray:
     """Return the point [D] one step along the sign of the mean's gradient, against the predicted class.
 
-    x - gamma sign(d mu) where the class probability is above one half, otherwise x + gamma sign(d mu): each free input
-    goes to the end of the region's box, and the point is then projected to the region.
+    The point is x - gamma sign(d mu) if the class probability is above one half, otherwise x + gamma sign(d mu). Each
+    free input goes to the end of the region's box. Then the point is projected to the region.
     """
     gradient = posterior.latent_with_gradient(region.centre[None])[2][0, region.free]
     step = -_away(posterior, region) * np.sign(gradient)
@@ -49,7 +49,8 @@ def gpjm(posterior: GPCPosterior, region: Region, inputs: int | None = None) -> 
     Args:
         posterior: latent posterior of the trained classifier.
         region: inputs over which the claim holds, `robustness.linf_ball` and so on.
-        inputs: how many inputs may be changed. Default all free ones. It ends early where all gradients vanish.
+        inputs: largest number of changed inputs, by default all free inputs. The path ends early if all gradients
+            vanish.
     """
     step = -_away(posterior, region)
     point, unused = region.start.copy(), np.ones(len(region.free), dtype=bool)
@@ -124,7 +125,7 @@ def _score(posterior: GPCPosterior, region: Region, sign: int) -> Objective:
 
 
 def _lbfgs(objective: Objective, region: Region, start: FloatArray) -> FloatArray:
-    """Climb by L-BFGS-B. Inputs are measured in half-widths of the box so that all have the same scale."""
+    """Climb by L-BFGS-B. Inputs are in half-widths of the box, so all have the same scale."""
     width = np.where(region.upper > region.lower, 0.5 * (region.upper - region.lower), 1.0)
 
     def descend(z: FloatArray) -> tuple[float, FloatArray]:

@@ -1,7 +1,7 @@
 """Batched best-first branch and bound for the extremum of a score over a region.
 
-Algorithm 1 of Blaas et al. (2020), with batches, an outer bound over open and fathomed boxes alike, and inherited
-bounds. It knows nothing of Gaussian processes: any function with bounds over boxes will do.
+Algorithm 1 of Blaas et al. (2020), with batches, inherited bounds, and an outer bound over both open and fathomed
+boxes. It does not depend on Gaussian processes: any function with bounds over boxes can be searched.
 
 Equation: Blaas et al. 2020, Algorithm 1
 """
@@ -28,7 +28,7 @@ Candidates = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 
 
 class UnsoundBoundError(ArithmeticError):
-    """A point attains more than the bound allows, both rounded: the bounding function is wrong."""
+    """Raised if a point attains more than the bound allows, with rounding: the bounding function is wrong."""
 
 
 class ScoreBounds(Protocol):
@@ -66,19 +66,19 @@ class Extremum:
 
     Attributes:
         sign: 1 for a maximum, -1 for a minimum.
-        inner: surely attained at `witness`: the inward end of the probability's interval there. Without a witness the
-            trivial 0 (maximum) or 1 (minimum), or what is attained elsewhere (`informed`).
-        outer: proved: no point of the region exceeds it (maximum) or falls below it (minimum).
+        inner: value surely attained at `witness`: the inward end of the probability's interval there. Without a witness
+            the trivial 0 (maximum) or 1 (minimum), or a value attained elsewhere (`informed`).
+        outer: proved bound: no point of the region exceeds it (maximum) or falls below it (minimum).
         witness: [d] free inputs of the best point found, or None.
         status: "closed" (gap within the tolerance), "decided" (the threshold is decided), "exhausted" (the remaining
             boxes cannot be cut in floating point) or "budget".
-        reason: why it ended, in words.
-        boxes: boxes bounded.
+        reason: reason of the end, in words.
+        boxes: number of bounded boxes.
         seconds: wall-clock time.
         trace: [k, 4] boxes, seconds, inner, outer each time one of the last two changed.
         tree: all boxes with the bounds of the score.
         rounding: width of the probability's interval at `witness`.
-        proved: whether `inner` and `outer` are. False where they rest on a cubature whose error is only stated.
+        proved: whether `inner` and `outer` are proved. False if they use a cubature with a stated but unproved error.
     """
 
     sign: int
@@ -100,13 +100,13 @@ class Extremum:
         return max(0.0, self.sign * (self.outer - self.inner))
 
     def informed(self, proved: float, attained: float = math.nan) -> Extremum:
-        """Return what is known with a bound and a value from elsewhere, where a budget ended the search.
+        """Return the result improved by a bound and a value from elsewhere, if a budget ended the search.
 
-        The trace stays the search's own, and so does a witness: without one `inner` may be another's value.
+        Trace and witness stay those of the search. Without a witness `inner` may come from elsewhere.
 
         Args:
-            proved: no point of the region exceeds it (maximum) or falls below it (minimum). Counts if it is better.
-            attained: surely, at a point of the region. Counts where the search has no witness. NaN: nothing is.
+            proved: no point of the region exceeds it (maximum) or falls below it (minimum). It counts if it is better.
+            attained: value surely attained in the region, or NaN. It counts if the search has no witness.
         """
         if self.status != "budget":
             return self
@@ -131,17 +131,17 @@ def branch_and_bound(
 
     Args:
         bounding: bounds over boxes of the free inputs [B, d].
-        region: inputs over which the claim holds, `robustness.linf_ball` and so on.
+        region: inputs over which the claim holds, such as `robustness.linf_ball`.
         tolerance: largest gap between attained and proved probability, >= 0.
-        budget: seconds and boxes. When it ends the best valid bounds are returned.
+        budget: seconds and boxes. At its end the best valid bounds are returned.
         sign: 1 for the maximum, -1 for the minimum.
         incumbent: [m, d] points to try first. Those outside the region are left out.
         attack: local search from a point, used at the start and when a box's centre beats the incumbent.
         batch: boxes bounded at once, at least 2.
-        decide: stop as soon as it is known on which side of this probability the extremum lies, the probability
-            itself counted with what is below. Boxes that cannot cross it are dropped, and `tolerance` only ends a tie.
-        candidates: points to try in every box besides its centre (Blaas et al. 2020, App. D), such as
-            `PaperBound.candidates`.
+        decide: probability. Stop as soon as it is known on which side of it the extremum is. Equality counts as below.
+            Boxes that cannot cross it are dropped. `tolerance` only ends a tie.
+        candidates: function of points to try in every box in addition to its centre (Blaas et al. 2020, App. D), such
+            as `PaperBound.candidates`.
 
     Raises:
         ValueError: if tolerance, sign or batch is out of range.
@@ -154,7 +154,7 @@ def branch_and_bound(
 
 
 class Search:
-    """One run. Inside, `signed` scores and probabilities are those times `sign`, so it is always a maximum."""
+    """One run. `signed` scores and probabilities are multiplied by `sign`: every search is for a maximum."""
 
     def __init__(
         self,
@@ -174,9 +174,9 @@ class Search:
         self.candidates = candidates
         self.started, self.boxes, self.bounding_seconds = budget.elapsed, 0, 0.0
         self.tree, self.pool = GrowingTree(), Pool(len(region.free))
-        self.closed = -np.inf  # largest signed score bound among boxes that were dropped
+        self.closed = -np.inf  # largest signed score bound among the dropped boxes
         self.witness: FloatArray | None = None
-        self.score = -np.inf  # signed score that the witness surely attains
+        self.score = -np.inf  # signed score surely attained by the witness
         self.inner, self.rounding = 0.0 if sign > 0 else -1.0, 0.0
         self.trace: list[tuple[float, float, float, float]] = []
 
@@ -225,7 +225,7 @@ class Search:
         return "exhausted", "the remaining boxes cannot be cut in floating point"
 
     def _allowed(self) -> int:
-        """Return how many boxes the next batch may have, by the boxes and the seconds that are left."""
+        """Return how many boxes the next batch may have, from the boxes and seconds that are left."""
         allowed = self.batch
         if self.budget.boxes is not None:
             allowed = min(allowed, self.budget.boxes - self.budget.spent_boxes)
@@ -285,7 +285,7 @@ class Search:
         return np.where(np.isnan(outer), np.inf, outer), answer.split_score
 
     def _offer(self, points: FloatArray) -> bool:
-        """Take the best of `points` [m, d] as incumbent if it surely attains more. Tell whether that is much more."""
+        """Take the best of `points` [m, d] as incumbent if it surely attains more. Return whether the gain is large."""
         points = np.clip(points, self.region.lower, self.region.upper)
         points = points[self.region.contains(points)]
         return bool(len(points)) and self._take(points, *self.bounding.evaluate(points))
@@ -320,9 +320,9 @@ class Search:
         return within
 
     def _resolution(self) -> float:
-        """Return the gap that no cut can close, since point and box are both known up to rounding only.
+        """Return the gap that no cut can close, since point and box are known only up to rounding.
 
-        It does not end the search for a decision while the witness may still turn out to be on the near side.
+        It is 0 for a decision as long as the witness may still be on the other side of the threshold.
         """
         open_decision = self.decide is not None and not self._crosses(self.inner + self.rounding)
         return 0.0 if open_decision else 2.0 * self.rounding
@@ -368,8 +368,8 @@ class Search:
 def choose_cuts(lo: FloatArray, hi: FloatArray, split_score: FloatArray) -> tuple[IntArray, FloatArray, BoolArray]:
     """Return for boxes [B, d] the input to cut, the midpoint, and whether any cut is possible.
 
-    The input with the largest score is taken whose midpoint is a float strictly inside. Where scores say nothing
-    (zero or not finite), the widest one.
+    An input can be cut if its midpoint is a float strictly inside. Of these the one with the largest score is taken. If
+    no score is positive and finite, the widest one is taken.
     """
     middle = 0.5 * lo + 0.5 * hi
     inside = (middle > lo) & (middle < hi)

@@ -1,8 +1,8 @@
 """Regions of inputs: boxes, and L1 and L2 balls cut by a box, over chosen free inputs.
 
 A region is `{x : lower <= x_F <= upper, |x_F - centre_F|_q <= radius, x_j = centre_j for j not in F}`, F the free
-inputs. A plain box has no ball. The floats stored are the region: `lower` and `upper` are `centre -+ radius` rounded
-to the nearest float and clipped to the domain.
+inputs. A plain box has no ball. The stored floats define the region: `lower` and `upper` are `centre -+ radius`,
+rounded to the nearest float and clipped to the domain.
 
 Equation: derived, L1 and L2 balls
 """
@@ -23,14 +23,14 @@ from gpsuite.methods.robustness.rounding import outward_radius
 Domain = tuple[npt.ArrayLike, npt.ArrayLike]
 
 UNIT = 2.0**-53  # relative rounding error of one operation
-FAR = 2.0**400  # radii: what is farther from a ball's centre counts as that far, so that squares stay finite
+FAR = 2.0**400  # radii: points farther from a ball's centre count as this far, so squares stay finite
 BISECTIONS = 100
 NORMS = ("box", "l1", "l2")
 
 
 @dataclass(frozen=True)
 class Region:
-    """A set of inputs around a point. Arrays over the free inputs only unless said.
+    """A set of inputs around a point. Arrays are over the free inputs unless stated.
 
     Attributes:
         centre: [D] the point, all inputs.
@@ -38,7 +38,7 @@ class Region:
         lower: [d] lower ends of the box.
         upper: [d] upper ends of the box.
         norm: "box" (no ball), "l1" or "l2".
-        radius: the ball's radius. Infinite for a box.
+        radius: the ball's radius, infinite for a box.
 
     Raises:
         ValueError: if the norm is unknown, the box is not finite or does not hold the centre, or a ball has no radius.
@@ -61,7 +61,7 @@ class Region:
 
     @property
     def start(self) -> FloatArray:
-        """The centre's free inputs [d]. They lie in the region."""
+        """The centre's free inputs [d]. They are in the region."""
         return self.centre[self.free]
 
     def root_box(self) -> tuple[FloatArray, FloatArray]:
@@ -76,15 +76,15 @@ class Region:
         return full
 
     def contains(self, points: FloatArray) -> BoolArray:
-        """Return which of `points` [B, d] surely lie in the region: rounding at a ball's rim counts against."""
+        """Return which of `points` [B, d] are surely in the region. Within rounding of a ball's rim they are not."""
         inside: BoolArray = np.all((points >= self.lower) & (points <= self.upper), axis=-1)
         return inside if self.norm == "box" else inside & self._inner(points)
 
     def project(self, points: FloatArray) -> FloatArray:
         """Return the nearest points [B, d] of the region in the Euclidean norm.
 
-        For a ball the multiplier of its constraint is found by bisection, from the feasible side, for a radius a few
-        roundings smaller, so that the points lie in the ball also in exact arithmetic.
+        For a ball the multiplier of its constraint is found by bisection, from the feasible side. The radius is a few
+        roundings smaller, so the points are in the ball also in exact arithmetic.
         """
         clipped = np.clip(points, self.lower, self.upper)
         if self.norm == "box":
@@ -95,13 +95,13 @@ class Region:
         return clipped
 
     def contract(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Shrink boxes [B, d] to their part in a ball, rounded outwards. A box's boxes stay as they are.
+        """Shrink boxes [B, d] to their part in a ball, rounded outwards. Without a ball they do not change.
 
         With `gap_j` the distance of the centre from the box's side j, points of the ball in the box satisfy
         `|x_j - x0_j| <= radius - sum_{k != j} gap_k` (L1), `<= sqrt(radius^2 - sum_{k != j} gap_k^2)` (L2).
 
         Returns:
-            lower ends, upper ends, and which boxes may meet the region at all.
+            lower ends, upper ends, and which boxes may have points of the region.
         """
         if self.norm == "box":
             return lo, hi, np.ones(len(lo), dtype=bool)
@@ -120,7 +120,7 @@ class Region:
 
     @property
     def _unit(self) -> float:
-        """The power of two next to an L2 ball's radius: lengths up to `FAR` of it have squares that do not vanish."""
+        """The power of two next to an L2 ball's radius. Squares of lengths up to `FAR` of it do not underflow."""
         return float(2.0 ** np.frexp(self.radius)[1]) if self.norm == "l2" and self.radius > 0.0 else 1.0
 
     def _inner(self, points: FloatArray) -> BoolArray:
@@ -175,7 +175,7 @@ def interval_box(
     """Build the box `[lower, upper]` ([D] each) around a point in it. One-sided intervals are such boxes.
 
     Raises:
-        UserError: if the point lies outside the box or the domain.
+        UserError: if the point is outside the box or the domain.
     """
     point = _point(centre)
     low, high = (np.broadcast_to(np.asarray(end, dtype=float), point.shape) for end in (lower, upper))
@@ -183,7 +183,7 @@ def interval_box(
         raise UserError("region: the point must lie between lower and upper ends")
     free = np.flatnonzero(high > low)
     if not len(free):
-        free = np.arange(1)  # a single point: one free input of no width
+        free = np.arange(1)  # a single point: one free input of zero width
     return _clipped(point, free, low[free], high[free], domain)
 
 
@@ -274,7 +274,7 @@ def _free(free: Sequence[int] | None, inputs: int) -> IntArray:
     if free is None:
         return np.arange(inputs)
     given = np.asarray(free)
-    if given.dtype.kind not in "iu":  # of booleans and fractions others would be freed than meant
+    if given.dtype.kind not in "iu":  # booleans and fractions would free the wrong inputs
         raise UserError(f"free inputs {list(free)}: whole numbers from 0 to {inputs - 1} are needed")
     chosen = np.unique(given.astype(np.int64))
     if not len(chosen) or len(chosen) != len(free) or chosen[0] < 0 or chosen[-1] >= inputs:

@@ -19,13 +19,13 @@ FIRST_CAPACITY = 256
 class SearchTree:
     """Every box ever bounded, by the cut that made it.
 
-    Node 0 is the root. Nodes 2k+1 and 2k+2 are siblings, the lower and the upper part of their parent, so the leaves
+    Node 0 is the root. Nodes 2k+1 and 2k+2 are siblings: the lower and the upper part of their parent. So the leaves
     (nodes without children) cover the root by construction.
 
     Attributes:
         parent: [K] node that was cut, -1 for the root.
         dim: [K] free input that was cut, counted within the free ones, -1 for the root.
-        cut: [K] where: both siblings contain this float.
+        cut: [K] place of the cut. Both siblings contain this float.
         bound: [K] outer bound of the score over the node (an upper one for a maximum, a lower one for a minimum),
             infinite if nothing is known.
         proved: [K] the node itself or the ancestor for which `bound` was computed.
@@ -57,7 +57,7 @@ class GrowingTree:
     def append(
         self, parent: IntArray, dim: IntArray, cut: FloatArray, bound: FloatArray, proved: IntArray, empty: BoolArray
     ) -> None:
-        """Add nodes. Arrays as in `SearchTree`."""
+        """Add nodes. Arrays are as in `SearchTree`."""
         first, last = self.size, self.size + len(parent)
         while last > len(self._empty):
             self._integers = np.concatenate([self._integers, np.empty_like(self._integers)], axis=1)
@@ -74,7 +74,7 @@ class GrowingTree:
         return bounds
 
     def proved(self, nodes: IntArray) -> IntArray:
-        """Return where the bounds of `nodes` were computed."""
+        """Return the nodes for which the bounds of `nodes` were computed."""
         proved: IntArray = self._integers[2, nodes]
         return proved
 
@@ -87,7 +87,7 @@ class GrowingTree:
 
 
 class Pool:
-    """Open boxes in slots of flat arrays that are used again, with a heap of (-bound, slot).
+    """Open boxes in reusable slots of flat arrays, with a heap of (-bound, slot).
 
     Args:
         free_inputs: d.
