@@ -102,7 +102,7 @@ def _warnings(
 
 
 def ask_target(path: str, task: Task = "regression") -> DataError:
-    """Return the error for a table without a named target: its columns, and a guess, of classes if the task has them."""
+    """Return the error for a table without a named target: columns and a guess, of classes if the task has them."""
     spec = CsvSpec(path=path)
     found = describe_table(spec)
     names = few([str(column["column"]) for column in found.columns])
