@@ -7,6 +7,7 @@ Saul 2009 for ReLU, Williams 1998 for erf.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -44,6 +45,9 @@ LARGEST_FEATURES = 2**27  # largest number of kept entries of A(X): 1 GiB
 # Number of rows for the marginal likelihood: an evaluation takes N^3 + N^2 D operations.
 ROWS = 500
 START_NOISE, SMALLEST_NOISE = 0.1, 1e-4  # noise variances for targets of about unit variance
+# For inputs of about unit variance. A search can step to where an input is noise. Its slope vanishes there, and no step
+# leads back.
+SHORTEST = 0.1
 PRIORS: Registry[Callable[[FloatArray], gpflow.kernels.Kernel]] = Registry("prior")
 
 
@@ -490,6 +494,8 @@ def _prior_search(model: gpflow.models.GPR, variables: list[Any], budget: Budget
 
     def objective(point: FloatArray) -> tuple[float, FloatArray]:
         assign(variables, point)
+        if _shortest(model.kernel) < SHORTEST:  # a step too far: the search halves it
+            return np.nan, np.full_like(point, np.nan)
         try:
             value, gradient = loss()
         except tf.errors.InvalidArgumentError:  # the covariance has no Cholesky factor
@@ -497,6 +503,12 @@ def _prior_search(model: gpflow.models.GPR, variables: list[Any], budget: Budget
         return float(value.numpy()), np.asarray(gradient.numpy(), np.float64)
 
     return minimise_on_grid(objective, flatten(variables), budget)
+
+
+def _shortest(kernel: gpflow.kernels.Kernel) -> float:
+    """Return the least lengthscale, infinite if the kernel has none."""
+    lengthscales = getattr(kernel, "lengthscales", None)
+    return math.inf if lengthscales is None else float(np.min(lengthscales.numpy()))
 
 
 def _loss_and_gradient(model: gpflow.models.GPR, variables: list[Any]) -> tuple[Any, Any]:

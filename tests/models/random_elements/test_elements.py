@@ -195,6 +195,16 @@ def test_the_same_rows_are_searched_once_and_leave_the_same_draws(monkeypatch: p
     assert len({rng.random() for rng in streams}) == 1
 
 
+def test_the_search_for_a_prior_does_not_make_an_input_noise() -> None:
+    """Eight values of the input that matters: the first step once led to a lengthscale of 1e-9, with no way back."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((60, 3))
+    X[:, 0] = rng.integers(0, 8, 60) / 2.3 - 1.5
+    Y = np.exp(1.5 * X[:, :1])
+    prior = fit_prior("se_ard", X, (Y - Y.mean()) / Y.std(), np.random.default_rng(1), Budget(evaluations=100))
+    assert 1.0 < prior.kernel.lengthscales.numpy()[0] < 4.0
+
+
 def test_last_bits_of_targets_do_not_choose_another_prior() -> None:
     rng = np.random.default_rng(8)
     inputs = rng.normal(size=(60, 20))
