@@ -42,9 +42,9 @@ from gpsuite.experiments.wasserstein.images import wide
 from gpsuite.experiments.wasserstein.methods import NUMBERS, RegressorOptions, regressor_version
 from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError
 from gpsuite.methods.wasserstein.scoring import ExactPredictionsError
-from gpsuite.reporting.comparison import Statistic, claim
+from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.reporting.metrics import UNTEMPERED, metric
-from gpsuite.reporting.palette import panel
+from gpsuite.reporting.palette import panel, paper_marks
 from gpsuite.reporting.tables import metric_statistics, summarise_groups
 from gpsuite.seeds import derived_seed, stream
 from gpsuite.statistics.estimates import corrected_mean
@@ -343,7 +343,8 @@ def _figure(report: Report[RegressionSettings], tidy: pd.DataFrame) -> None:
     names = list(report.request.datasets)
     by, panels = ("dataset", names) if names else ("metric", list(SHOWN[:4]))
     shown = tidy[tidy["metric"].isin(SHOWN[1:2] if names else panels)]
-    columns, rows = min(len(panels), 4), -(-len(panels) // 4)
+    columns = 3 if len(panels) % 4 and not len(panels) % 3 else min(len(panels), 4)
+    rows = -(-len(panels) // columns)
     size = (max(5.0, 2.6 * columns), 1.0 + 3.4 * rows)
     apart = 0.7 / max(shown["method"].nunique(), 1)
     with report.figure("regression", columns=columns, rows=rows, size=size) as drawing:
@@ -358,12 +359,21 @@ def _figure(report: Report[RegressionSettings], tidy: pd.DataFrame) -> None:
                 ticks={one: ""},
                 apart=apart,
             )
+            paper_marks(ax, _printed(report, one, apart))
             axis = metric(SHOWN[1] if names else one, "wasserstein").axis
             ax.set_ylabel(f"{one}: {axis}" if names else axis)
             if one == "interval_coverage":
                 ax.axhline(LEVEL, color="0.4", linestyle="--")
         drawing.legend("below", title="mean and 95 % interval over folds")
         drawing.data = shown
+
+
+def _printed(report: Report[RegressionSettings], dataset: str, apart: float) -> list[tuple[str, float, float]]:
+    """Return method, place and value of each printed NLL of a dataset, next to the marks of `panel`."""
+    methods = [name for name in report.titles if name in report.request.methods]
+    values = {name: report.printed.get(statistic_name(SHOWN[1], dataset=dataset, method=name)) for name in methods}
+    places = {name: apart * (number - (len(methods) - 1) / 2) for number, name in enumerate(methods)}
+    return [(name, places[name] + 0.1, value) for name, value in values.items() if value is not None]
 
 
 def network_claim(frame: pd.DataFrame) -> list[Statistic]:
