@@ -10,6 +10,7 @@ Equation: derived, tempering of Gaussian predictions
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -234,8 +235,8 @@ def tempered_log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) 
     Equation: derived, tempering of Gaussian predictions
     """
     y, mean, variance = checked_gaussians(y, mean, variance)
-    factor = max(float(np.mean((y - mean) ** 2 / variance)), np.finfo(np.float64).tiny)
-    return float(0.5 * (np.mean(np.log(2.0 * np.pi * variance)) + np.log(factor) + 1.0))
+    factor = max(float(np.mean((y - mean) ** 2 / variance)), float(np.finfo(np.float64).tiny))
+    return 0.5 * (float(np.mean(np.log(2.0 * np.pi * variance))) + math.log(factor) + 1.0)
 
 
 def crps(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:
