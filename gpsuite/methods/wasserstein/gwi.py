@@ -27,6 +27,7 @@ from gpsuite.methods.wasserstein.scoring import negative_log_likelihood, tempere
 from gpsuite.models.networks import Network
 from gpsuite.models.random_elements.elements import (
     NNGP,
+    SHORTEST,
     GaussianElement,
     InducingBasis,
     KernelMean,
@@ -218,7 +219,7 @@ def build_gwi_regressor(
     X: FloatArray, y: FloatArray, options: GWIOptions, rng: np.random.Generator, seconds: float | None = None
 ) -> GWIRegressor:
     """Return a regression ready for training. Arguments are as in `build_gwi_classifier`, with targets [N]."""
-    element, noise_variance = _build_element(X, np.asarray(y, np.float64)[:, None], options, rng, seconds)
+    element, noise_variance = _build_element(X, np.asarray(y, np.float64)[:, None], options, rng, seconds, SHORTEST)
     likelihood = GaussianNoise(noise_variance)
     objective: WassersteinObjective | GaussianObjective
     if isinstance(element.kernel, SparseKernel):
@@ -234,11 +235,16 @@ def inducing_count(rows: int, multiple: float) -> int:
 
 
 def _build_element(
-    X: FloatArray, targets: FloatArray, options: GWIOptions, rng: np.random.Generator, seconds: float | None
+    X: FloatArray,
+    targets: FloatArray,
+    options: GWIOptions,
+    rng: np.random.Generator,
+    seconds: float | None,
+    shortest: float = 0.0,
 ) -> tuple[GaussianElement, float]:
     centred = targets - options.prior_mean
     budget = Budget(seconds, options.prior_evaluations)
-    prior = fit_prior(options.prior, X, centred, rng, budget)
+    prior = fit_prior(options.prior, X, centred, rng, budget, shortest=shortest)
     basis = None
     if options.mean == "kernel" or options.kernel == "sparse":
         M = min(inducing_count(len(X), options.inducing), len(different_rows(X)))

@@ -46,7 +46,7 @@ LARGEST_FEATURES = 2**27  # largest number of kept entries of A(X): 1 GiB
 ROWS = 500
 START_NOISE, SMALLEST_NOISE = 0.1, 1e-4  # noise variances for targets of about unit variance
 # For inputs of about unit variance. A search can step to where an input is noise. Its slope vanishes there, and no step
-# leads back.
+# leads back. Classifiers still search without it: their published records would have to be computed again.
 SHORTEST = 0.1
 PRIORS: Registry[Callable[[FloatArray], gpflow.kernels.Kernel]] = Registry("prior")
 
@@ -450,12 +450,21 @@ def _nngp_erf(X: FloatArray) -> gpflow.kernels.Kernel:
 
 
 def fit_prior(
-    name: str, X: FloatArray, Y: FloatArray, rng: np.random.Generator, budget: Budget, rows: int = ROWS
+    name: str,
+    X: FloatArray,
+    Y: FloatArray,
+    rng: np.random.Generator,
+    budget: Budget,
+    rows: int = ROWS,
+    shortest: float = 0.0,
 ) -> FittedPrior:
     """Choose a kernel's parameters and the noise by L-BFGS on the marginal likelihood of some rows.
 
     The evaluations end long before a search of many lengthscales converges. So it runs on a grid: see
     `projected_lbfgs`.
+
+    Args:
+        shortest: steps to a shorter lengthscale than this are refused, see `SHORTEST`.
 
     Raises:
         UserError: if the prior is unknown.
@@ -464,9 +473,9 @@ def fit_prior(
     X, Y = np.asarray(X[chosen], np.float64), np.asarray(Y[chosen], np.float64)
     model, variables = _prior_model(name, X, Y)
     if budget.seconds is None:
-        report = _unhurried(name, X.shape, X.tobytes(), Y.shape, Y.tobytes(), budget.evaluations)
+        report = _unhurried(name, X.shape, X.tobytes(), Y.shape, Y.tobytes(), budget.evaluations, shortest)
     else:
-        report = _prior_search(model, variables, budget)
+        report = _prior_search(model, variables, budget, shortest)
     if np.isfinite(report.loss):
         assign(variables, report.point)
     gpflow.set_trainable(model, False)
@@ -482,19 +491,25 @@ def _prior_model(name: str, X: FloatArray, Y: FloatArray) -> tuple[gpflow.models
 # every method of a fold and every number of inducing inputs searches the same rows, seconds each time
 @lru_cache(maxsize=4)
 def _unhurried(
-    name: str, X_shape: tuple[int, ...], X: bytes, Y_shape: tuple[int, ...], Y: bytes, evaluations: int | None
+    name: str,
+    X_shape: tuple[int, ...],
+    X: bytes,
+    Y_shape: tuple[int, ...],
+    Y: bytes,
+    evaluations: int | None,
+    shortest: float,
 ) -> Minimum:
     """Search without a time limit: the same rows always give the same point."""
     arrays = np.frombuffer(X).reshape(X_shape), np.frombuffer(Y).reshape(Y_shape)
-    return _prior_search(*_prior_model(name, *arrays), Budget(evaluations=evaluations))
+    return _prior_search(*_prior_model(name, *arrays), Budget(evaluations=evaluations), shortest)
 
 
-def _prior_search(model: gpflow.models.GPR, variables: list[Any], budget: Budget) -> Minimum:
+def _prior_search(model: gpflow.models.GPR, variables: list[Any], budget: Budget, shortest: float) -> Minimum:
     loss = tf.function(lambda: _loss_and_gradient(model, variables), autograph=False)
 
     def objective(point: FloatArray) -> tuple[float, FloatArray]:
         assign(variables, point)
-        if _shortest(model.kernel) < SHORTEST:  # a step too far: the search halves it
+        if _shortest(model.kernel) < shortest:  # a step too far: the search halves it
             return np.nan, np.full_like(point, np.nan)
         try:
             value, gradient = loss()

@@ -201,7 +201,14 @@ def test_the_search_for_a_prior_does_not_make_an_input_noise() -> None:
     X = rng.standard_normal((60, 3))
     X[:, 0] = rng.integers(0, 8, 60) / 2.3 - 1.5
     Y = np.exp(1.5 * X[:, :1])
-    prior = fit_prior("se_ard", X, (Y - Y.mean()) / Y.std(), np.random.default_rng(1), Budget(evaluations=100))
+    prior = fit_prior(
+        "se_ard",
+        X,
+        (Y - Y.mean()) / Y.std(),
+        np.random.default_rng(1),
+        Budget(evaluations=100),
+        shortest=elements.SHORTEST,
+    )
     assert 1.0 < prior.kernel.lengthscales.numpy()[0] < 4.0
 
 
