@@ -135,7 +135,7 @@ def test_more_tasks_than_a_run_may_have(gpsuite: Gpsuite, workplace: Path, monke
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", ["distribution_synthetic2d", "posterior_quality"])
 def test_draws_are_not_looked_at_before_the_tasks_are_counted(gpsuite: Gpsuite, experiment: str) -> None:
-    ended = gpsuite("run", f"experiment=robustness/{experiment}", "scale=smoke", "draws=1000000000")
+    ended = gpsuite("run", f"experiment=robustness/{experiment}", "scale=smoke", "protocol=own", "draws=1000000000")
     assert ended.code == 2 and "draws=1000000000: more than 100000 tasks" in ended.err
 
 
