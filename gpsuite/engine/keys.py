@@ -1,4 +1,4 @@
-"""A task's key: the hash of everything that decides its numbers and of no other values."""
+"""A task's key: a hash of all values that decide its numbers, and of no others."""
 
 from __future__ import annotations
 

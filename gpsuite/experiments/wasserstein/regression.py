@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -359,7 +359,8 @@ def _figure(report: Report[RegressionSettings], tidy: pd.DataFrame) -> None:
                 ticks={one: ""},
                 apart=apart,
             )
-            paper_marks(ax, _printed(report, one, apart))
+            drawn = shown[shown[by] == one]["method"]
+            paper_marks(ax, _printed(report, one, [name for name in report.titles if (drawn == name).any()], apart))
             axis = metric(SHOWN[1] if names else one, "wasserstein").axis
             ax.set_ylabel(f"{one}: {axis}" if names else axis)
             if one == "interval_coverage":
@@ -368,9 +369,10 @@ def _figure(report: Report[RegressionSettings], tidy: pd.DataFrame) -> None:
         drawing.data = shown
 
 
-def _printed(report: Report[RegressionSettings], dataset: str, apart: float) -> list[tuple[str, float, float]]:
-    """Return method, place and value of each printed NLL of a dataset, next to the marks of `panel`."""
-    methods = [name for name in report.titles if name in report.request.methods]
+def _printed(
+    report: Report[RegressionSettings], dataset: str, methods: Sequence[str], apart: float
+) -> list[tuple[str, float, float]]:
+    """Return method, place and value of each printed NLL of a dataset, next to the marks that `panel` draws."""
     values = {name: report.printed.get(statistic_name(SHOWN[1], dataset=dataset, method=name)) for name in methods}
     places = {name: apart * (number - (len(methods) - 1) / 2) for number, name in enumerate(methods)}
     return [(name, places[name] + 0.1, value) for name, value in values.items() if value is not None]

@@ -528,7 +528,7 @@ class Slopes:
     Attributes:
         d_mean: derivatives in the posterior means at the training inputs [N].
         d_variance: derivatives in their variances [N].
-        size: largest value of the number, 1 for a risk. Rounding of everything but K_ZZ adds a few ulps of it.
+        size: largest value of the number, 1 for a risk. Apart from K_ZZ, rounding adds a few ulps of it.
     """
 
     d_mean: FloatArray
