@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -143,3 +144,9 @@ def test_statistics_carry_the_dataset_and_luck_is_a_table_of_its_own(tmp_path: P
     assert found["nll_gain_by_test_rows[dataset=diabetes,method=exact_gp]"] == pytest.approx(0.5)
     assert (tmp_path / "tables/lucky_trials.md").is_file()
     assert (tmp_path / "figures/regression.png").is_file()
+
+
+def test_a_printed_value_stands_next_to_its_method_where_another_is_missing() -> None:
+    printed = {"nll_own[dataset=wine_red,method=exact_gp]": 0.26, "nll_own[dataset=wine_red,method=svgp]": 0.9}
+    report: Any = SimpleNamespace(printed=printed)
+    assert regression._printed(report, "wine_red", ["gwi", "svgp"], 0.2) == [("svgp", pytest.approx(0.2), 0.9)]
