@@ -5,7 +5,7 @@ Equation: Blaas et al. 2020, Sec. 5, Definition 2
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,8 @@ def verify_certificate(
     lines = [f"{path}\t{REFUTED if refuted else CONFIRMED}"]
     for letter, level in zip("abc", levels, strict=True):
         lines.append(f"({letter}) {level.statement}\t{level.outcome}: {level.reason}")
-    said = describe(certificate, levels[0].outcome == CONFIRMED)
+    names = dataset.input_names if dataset is not None and levels[2].outcome == CONFIRMED else None
+    said = describe(certificate, levels[0].outcome == CONFIRMED, names)
     return (1 if refuted else 0), lines + [f"{name}\t{text}" for name, text in said]
 
 
@@ -133,7 +134,7 @@ def residual_level(statement: str, found: Residuals) -> Level:
 
 def _dataset_level(certificate: Certificate, dataset: Dataset | None) -> Level:
     statement, origin = "the stored rows and labels are the dataset's", certificate.origin
-    if origin is None:
+    if origin is None or not origin.content:
         return Level(statement, OPEN, "the certificate states no dataset")
     if dataset is None:
         given = "give dataset=NAME, or dataset.path=FILE dataset.target=NAME"
@@ -183,17 +184,22 @@ def _labels(dataset: Dataset, rows: IntArray) -> list[str]:
     return [names[int(label)] for label in dataset.y[rows, 0]]
 
 
-def describe(certificate: Certificate, proved: bool) -> Iterator[tuple[str, str]]:
-    """Yield in words a certificate's subject and claims, with a warning unless they were proved."""
+def describe(certificate: Certificate, proved: bool, names: Sequence[str] | None = None) -> Iterator[tuple[str, str]]:
+    """Yield in words a certificate's subject and claims, with a warning unless they were proved.
+
+    Args:
+        names: of all inputs, if they are known from the dataset. A certificate names the free ones only.
+    """
     model, origin = certificate.model, certificate.origin
-    if origin is not None:
+    if origin is not None and origin.content:
         yield "dataset", f"{visible_name(origin.dataset)}, content {visible_name(origin.content)} (as stated)"
         named = f"row {origin.row} of the dataset, counted from 0 without rows that were left out"
         yield "point", "the middle of the region. No row number is stated" if origin.row == NO_ROW else named
+    if origin is not None:
         name = "target" if model.likelihood == GAUSSIAN else "classes"
         yield name, ", ".join(map(visible_name, origin.outputs))
     yield "model", _model_words(model, origin, certificate.model_hash)
-    yield from _region_words(certificate.region, origin)
+    yield from _region_words(certificate.region, origin, names)
     for claim in certificate.claims:
         statement = _claim_words(claim, origin)
         yield claim.side, statement if proved else f"claimed, not proved: {statement}"
@@ -248,16 +254,23 @@ def _model_words(model: Model, origin: Origin | None, digest: str) -> str:
     )
 
 
-def _region_words(region: StoredRegion, origin: Origin | None) -> Iterator[tuple[str, str]]:
-    """Yield the free inputs with their ends, in the dataset's units if they are known, and the region's shape."""
+def _region_words(
+    region: StoredRegion, origin: Origin | None, names: Sequence[str] | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the free inputs with their ends, the others with their values, and the region's shape.
+
+    Values are in the dataset's units if they are known.
+    """
     yield "free", "; ".join(_free_inputs(region, origin))
+    if fixed := _fixed_inputs(region, origin, names):
+        yield "fixed", "; ".join(fixed)
     shape = (
         "box"
         if region.norm == "box"
         else f"{region.norm.upper()} ball of radius {rounded(region.radius, 6, -1)}, cut by the box"
     )
     unit = "inputs as the model takes them" if origin is None else "inputs after the stored offset and scale"
-    yield "region", f"{shape} of these ends ({unit}). All other inputs are the point's"
+    yield "region", f"{shape} of these ends ({unit}). All other inputs stay fixed"
 
 
 def _free_inputs(region: StoredRegion, origin: Origin | None) -> list[str]:
@@ -271,5 +284,19 @@ def _free_inputs(region: StoredRegion, origin: Origin | None) -> list[str]:
     for name, *numbers in zip(names, region.lower, region.upper, scale, offset, strict=True):
         low, high = rounded_interval(*numbers)
         shown.append(f"{name} from {low} to {high}")
+    return _shortened(shown)
+
+
+def _fixed_inputs(region: StoredRegion, origin: Origin | None, names: Sequence[str] | None) -> list[str]:
+    """Return the inputs that do not move with their values, rounded, in the dataset's units if they are known."""
+    fixed = np.setdiff1d(np.arange(len(region.centre)), region.free)
+    values = region.centre[fixed]
+    if origin is not None:
+        values = origin.offset[fixed] + origin.scale[fixed] * values
+    named = (f"input {place}" if names is None else visible_name(names[place]) for place in fixed)
+    return _shortened([f"{name} at {value:.6g}" for name, value in zip(named, values, strict=True)])
+
+
+def _shortened(shown: list[str]) -> list[str]:
     more = len(shown) - MOST_INPUTS_SHOWN
     return shown if more <= 0 else [*shown[:MOST_INPUTS_SHOWN], f"and {more} more"]

@@ -13,7 +13,7 @@ gpsuite certify FILE [TARGET] [key=value ...]
 
 FILE      your table: .csv, .parquet or .xlsx. gpsuite data describe FILE shows how it is read
 TARGET    the column to predict. Without it the columns are listed
---max-error 5        largest error of a prediction, in the target's unit. The share within it is certified
+--max-error 5        largest error of a prediction, in the target's unit. The share that exceeds it is certified
 --predict rows.csv   rows to predict, with guarantees for each
 --max-train-rows N   largest number of rows that the model learns from
 --dataset.group COLUMN, --dataset.order time, ...   how rows belong together, and how the table is read

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import shlex
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, csv_value, from_plain, to_plain
 from gpsuite.data.table.describe import ask_target
-from gpsuite.errors import UserError, unknown_name
+from gpsuite.errors import DataError, UserError, unknown_name
 from gpsuite.text import visible, visible_name
 from gpsuite.untrusted import UnusableFileError, file_pair, guard_links, read_file, refuse_links
 from gpsuite.waiting import doing, done
@@ -83,6 +84,7 @@ class Kind:
 
 CONFIG, LARGEST_CONFIG = "config.yaml", 1 << 20  # of a run's folder. Bytes that are read of it
 VERDICTS = {0: "confirmed", 1: "refuted"}
+UNUSABLE = "not usable"
 RANGES = "gpsuite.certificates.verification"
 KINDS = {
     "classification": Kind(RANGES, "classification"),
@@ -100,13 +102,34 @@ def main(words: list[str]) -> int:
     path = Path(words[0])
     given, minutes = _minutes(words[1:])
     if path.is_dir():
-        run = guard_links(path)
-        answers = [_verify(each, given, minutes, as_json, run) for each in _certificates(run)]
+        answers = _verify_run(guard_links(path), given, minutes, as_json)
     else:
-        answers = [_verify(_existing(path), given, minutes, as_json)]
+        try:
+            answers = [_verify(_existing(path), given, minutes, as_json)]
+        except UnusableFileError as error:
+            again = "" if "\n" in str(error) else "\nask the sender for both files again"
+            raise UnusableFileError(f"{error}{again}") from error
     if as_json:
         show_json({"certificates": answers} if path.is_dir() else answers[0])
     return max(int(answer["exit_code"]) for answer in answers)
+
+
+def _verify_run(run: Path, given: Sequence[str], minutes: float, as_json: bool) -> list[dict[str, Any]]:
+    """Check every certificate of a run. One that is not usable does not end the check of the others."""
+    answers = []
+    for path in _certificates(run):
+        try:
+            answers.append(_verify(path, given, minutes, as_json, run))
+        except UnusableFileError as error:
+            done()
+            found = [[UNUSABLE, *str(error).splitlines()]]
+            answers.append({"certificate": path, "verdict": None, "exit_code": 2, "found": found})
+            if not as_json:
+                print(f"{visible(str(path))}\t{UNUSABLE}: {visible(' '.join(found[0][1:]))}")
+    if not as_json and len(answers) > 1:
+        counts = Counter(answer["verdict"] or UNUSABLE for answer in answers)
+        print(f"{len(answers)} certificates\t{', '.join(f'{count} {name}' for name, count in counts.items())}")
+    return answers
 
 
 def _verify(path: Path, given: Sequence[str], minutes: float, as_json: bool, run: Path | None = None) -> dict[str, Any]:
@@ -154,7 +177,13 @@ def _table_of(run: Path, task: Task) -> Dataset:
         spec = from_plain({**stated, "new": None} if "new" in stated else stated)
     except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"{run / CONFIG}: names no dataset\nadd dataset=NAME or dataset.path=FILE") from error
-    return load(prepare(spec, cache_dir=place, default_task=task))
+    try:
+        return load(prepare(spec, cache_dir=place, default_task=task))
+    except DataError as error:
+        if not isinstance(spec, CsvSpec):
+            raise
+        fault = str(error).splitlines()[0]
+        raise DataError(f"{fault}\nif the run's table is elsewhere now, add dataset.path=FILE", key=error.key) from None
 
 
 def _without_format(words: Sequence[str]) -> tuple[list[str], bool]:
@@ -187,8 +216,11 @@ def _minutes(words: Sequence[str]) -> tuple[list[str], float]:
 
 def _existing(path: Path) -> Path:
     """Return the path of a certificate's files, or say what a certificate is."""
-    if any(each.exists() for each in file_pair(path)):
+    arrays, description = file_pair(path)
+    if description.exists():
         return path
+    if arrays.exists():
+        raise UserError(f"{description} is missing. A certificate is two files: ask the sender for this one too")
     state = "is not a certificate" if path.exists() else "is not there"
     raise UserError(
         f"{path} {state}. A certificate is two files, NAME.npz and NAME.json next to it\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,10 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import POSITIVE, Certificate, ClassQuantity, QuantileQuantity
+from gpsuite.certificates.certificate import NO_ROW, POSITIVE, Certificate, ClassQuantity, Origin, QuantileQuantity
+from gpsuite.certificates.risk import UNNAMED_TARGET
+from gpsuite.certificates.stationarity import TOLERANCE as TOLERATED
+from gpsuite.certificates.stationarity import stationarity_residuals
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.certification import Found
 from gpsuite.methods.robustness.certification import certify as certificate_of
@@ -264,7 +267,36 @@ class _Run:
         two = not (regression or self.given.several)
         noise = self.given.noise if regression else 0.0
         budget = Budget(seconds=self.limits.seconds)
-        return certificate_of(posterior, region, claims, slack=SLACK[two], noise=noise, budget=budget)
+        made = certificate_of(posterior, region, claims, slack=SLACK[two], noise=noise, budget=budget)
+        return self._with_rows(made, region)
+
+    def _with_rows(self, made: Certificate, region: Region) -> Certificate:
+        """Return the certificate with the training rows and units of an exact regression, if the check can use them."""
+        given, inputs = self.given, made.model.X.shape[1]
+        if given.targets is None:
+            return made
+        origin = Origin(
+            dataset="",
+            content="",
+            row=NO_ROW,
+            outputs=(UNNAMED_TARGET,),
+            inputs=tuple(self._input_name(column) for column in given.columns[region.free]),
+            inference="exact",
+            rows=np.arange(len(given.targets)),
+            targets=given.targets,
+            offset=np.zeros(inputs),
+            scale=np.ones(inputs),
+            X=np.empty((0, inputs)),
+            sites=np.empty((2, 0)),
+            target_offset=given.offset,
+            target_scale=given.scale,
+        )
+        exact = stationarity_residuals(made.model, origin).largest <= TOLERATED
+        return replace(made, origin=origin) if exact else made
+
+    def _input_name(self, column: int) -> str:
+        source, names = self.inputs.columns[column].source, self.inputs.names
+        return f"input {column}" if source is None or names is None else names[source]
 
 
 def _claims(found: ClassRange, rivals: Mapping[int, Extremum], several: bool) -> list[Found]:

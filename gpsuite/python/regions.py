@@ -40,6 +40,8 @@ class Asked:
         given = [name for name in ("radius", "within", "box") if getattr(self, name) is not None]
         if len(given) != 1:
             raise UserError("give one of radius=0.1, within={column: amount} and box=(lower, upper)")
+        if isinstance(self.box, Mapping) or (self.box is not None and len(self.box) != 2):
+            raise UserError("box: two ends are needed, such as box=({'age': 30}, {'age': 40}) or box=(lower, upper)")
         if self.norm not in NORMS:
             raise UserError(f"norm={self.norm!r}: must be one of {', '.join(NORMS)}")
         if self.norm != "linf" and self.radius is None:

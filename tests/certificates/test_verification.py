@@ -330,6 +330,21 @@ def test_many_free_inputs_are_not_all_listed(inputs: int, end: str) -> None:
     assert shown.endswith(end) and shown.count(" from ") == 12
 
 
+def test_inputs_that_do_not_move_are_told_with_their_values() -> None:
+    whole = small_certificate()
+    region = dataclasses.replace(
+        whole.region, free=np.array([1]), lower=whole.region.lower[1:], upper=whole.region.upper[1:]
+    )
+    certificate = dataclasses.replace(
+        originating(whole, offset=np.array([100.0, 0.0]), scale=np.array([10.0, 1.0]), inputs=("height",)),
+        region=region,
+    )
+    value = 100.0 + 10.0 * region.centre[0]
+    assert dict(describe(certificate, proved=True))["fixed"] == f"input 0 at {value:.6g}"
+    assert dict(describe(certificate, True, ["width", "height"]))["fixed"] == f"width at {value:.6g}"
+    assert "fixed" not in dict(describe(whole, proved=True))
+
+
 def test_a_squeezed_link_has_no_inference() -> None:
     certificate = remade(small_certificate(), squeeze=1e-3)
     with pytest.raises(MalformedError, match="squeezed"):

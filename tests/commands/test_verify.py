@@ -70,6 +70,13 @@ def test_an_unusable_file_is_the_users_mistake(gpsuite: Gpsuite, certificate: Pa
     refused(gpsuite)
 
 
+def test_half_a_certificate_is_not_checked(gpsuite: Gpsuite, certificate: Path) -> None:
+    certificate.with_suffix(".json").unlink()
+    ended = gpsuite("verify", "point.npz")
+    assert ended.code == 2
+    assert "point.json is missing. A certificate is two files: ask the sender for this one too" in ended.err
+
+
 def edit(npz: Path, change: Any) -> None:
     other = npz.with_suffix(".json")
     description = json.loads(other.read_text())

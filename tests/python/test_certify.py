@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
@@ -164,7 +165,26 @@ def test_verify_accepts_a_regressions_certificate(tmp_path: Path, capsys: pytest
     assert found.verdict == "range" and found.range[0] <= model.predict(X[:1])[0] <= found.range[1]
     assert found.value == pytest.approx(model.predict(X[:1])[0])
     assert verify.main([str(found.certificate.save(tmp_path / "mean"))]) == 0
-    assert "confirmed" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "(b) the stored posterior is the exact Gaussian posterior of the stored rows and targets\tconfirmed" in said
+    assert "(c) the stored rows and labels are the dataset's\tnot checked: the certificate states no dataset" in said
+    ends = [re.search(rf"is {side} ([0-9.]+);.*\(the target's units\)", said) for side in ("below", "above")]
+    low, high = (float(end[1]) for end in ends if end)
+    assert [low, high] == pytest.approx(list(found.range), abs=0.05)
+
+
+def test_a_regression_with_noise_by_row_states_no_rows() -> None:
+    X = np.random.default_rng(4).normal(size=(20, 2))
+    noise = np.linspace(0.1, 0.5, 20)
+    model = GaussianProcessRegressor(2.0 * RBF(1.0), alpha=noise, optimizer=None).fit(X, X[:, 0])
+    assert gpsuite.certify(model, X[0], radius=0.1).certificate.content.origin is None
+
+
+def test_a_model_of_a_table_does_not_warn_of_names(recwarn: pytest.WarningsRecorder) -> None:
+    X = pd.DataFrame(np.random.default_rng(4).normal(size=(20, 2)), columns=["a", "b"])
+    model = GaussianProcessRegressor(2.0 * RBF(1.0), alpha=0.1, optimizer=None).fit(X, X["a"])
+    gpsuite.certify(model, X.iloc[0], within={"a": 0.1})
+    assert not [each for each in recwarn if "feature names" in str(each.message)]
 
 
 def test_several_classes_have_no_certificate_format() -> None:
@@ -222,6 +242,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"within": {"age": "much"}}, "within: age: 'much' is not a number of at least 0"),
     ({"box": ({"age": 1.0}, {"age": 2.0})}, "box: column 'age' of x is"),
     ({"box": ([1.0], [2.0])}, "box: 3 ends are needed on each side, got 1"),
+    ({"box": {"age": (30, 40)}}, "box: two ends are needed, such as box=({'age': 30}, {'age': 40})"),
     ({"radius": 0.1, "seconds": 0}, "seconds=0: must be a number above 0"),
 ]
 

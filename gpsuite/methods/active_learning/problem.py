@@ -68,7 +68,7 @@ class SafetyLimit:
         object.__setattr__(self, "value", number)
         object.__setattr__(self, "side", SIGNS.get(side, side))
         if self.side not in SIDES:
-            raise ValueError(f"side={side!r}: must be one of {', '.join([*SIDES, *SIGNS])}, which say what is safe")
+            raise ValueError(f"side={side!r}: say what is safe: {', '.join(SIDES)}, or SafetyLimit('<= {number:g}')")
 
     def holds(self, z: npt.ArrayLike) -> BoolArray:
         """Return which safety values are safe, of the shape of z. NaN is not safe."""

@@ -133,8 +133,10 @@ def _regression(parts: Parts) -> GivenModel:
     noise, jitter = float(model.likelihood.variance.numpy()), gpflow.config.default_jitter()
     if model.num_latent_gps != 1:
         raise UserError(f"{model.num_latent_gps} outputs: certify takes a regression with one")
+    targets = None
     if isinstance(model, gpflow.models.GPR):
-        features = exact_features(parts.factor(noise), _targets(model) - offset)
+        targets = _targets(model) - offset
+        features = exact_features(parts.factor(noise), targets)
     elif isinstance(model, gpflow.models.SGPR):
         across = parts.own(parts.Z, model.data[0]).numpy()
         features = sparse_features(parts.factor(jitter), across, _targets(model) - offset, noise)
@@ -143,7 +145,8 @@ def _regression(parts: Parts) -> GivenModel:
         features = features[0], np.ascontiguousarray(features[1]), features[2] - 1.0
     white = parts.kernel.white
     posterior = parts.posterior(LatentPosterior, *features)
-    return parts.given(posterior, MEAN, white, offset, labels=(), noise=noise + white, offset=offset)
+    more = {"noise": noise + white, "offset": offset, "targets": targets}
+    return parts.given(posterior, MEAN, white, offset, labels=(), **more)
 
 
 def _targets(model: Any) -> FloatArray:

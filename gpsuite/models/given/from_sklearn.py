@@ -7,6 +7,7 @@ classes come from the sign of the latent mean, which needs no link.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -68,11 +69,16 @@ def _regression(model: GaussianProcessRegressor) -> GivenModel:
     )
 
     def own(inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
-        mean, deviation = model.predict(inputs, return_std=True)
+        with warnings.catch_warnings():  # a model trained on a table misses the names, which say nothing here
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            mean, deviation = model.predict(inputs, return_std=True)
         return (np.ravel(mean) - offset) / scale, (np.ravel(deviation) / scale) ** 2 - kernel.white
 
     noise = kernel.white + float(np.mean(model.alpha))
-    return GivenModel(posterior, X.shape[1], columns, (), MEAN, own, noise=noise, scale=scale, offset=offset)
+    targets = np.ravel(model.y_train_) if np.ndim(model.alpha) == 0 else None
+    return GivenModel(
+        posterior, X.shape[1], columns, (), MEAN, own, noise=noise, scale=scale, offset=offset, targets=targets
+    )
 
 
 def _classifier(model: GaussianProcessClassifier) -> GivenModel:

@@ -98,6 +98,7 @@ class GivenModel:
         noise: noise variance of a regression's observations.
         scale: scale of a regression's target: prediction = offset + scale mean.
         offset: offset of the target.
+        targets: of the training rows of an exact regression, as its posterior takes them, [N]. None of other models.
     """
 
     posterior: Any
@@ -111,6 +112,7 @@ class GivenModel:
     noise: float = 1.0
     scale: float = 1.0
     offset: float = 0.0
+    targets: FloatArray | None = None
 
     @cached_property
     def several(self) -> bool:

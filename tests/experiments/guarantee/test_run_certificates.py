@@ -81,6 +81,30 @@ def test_the_certificates_of_a_run_are_confirmed(
     assert gpsuite("verify", str(folder)) != 0
 
 
+def test_a_damaged_certificate_does_not_end_the_check_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_table(tmp_path, "regression")
+    new = ("dataset.new=new.csv", "dataset.target=y", "run_name=r", "dataset.ignore=who", "accuracy=6")
+    assert gpsuite(*RUN, *new) == 0
+    folder = Path("results/guarantee/smoke~r")
+    damaged = folder / "certificates" / "row_1.npz"
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    capsys.readouterr()
+    assert gpsuite("verify", str(folder)) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith(f"{damaged}\tnot usable: ") for line in lines)
+    assert f"{folder / 'certificates' / 'row_2.npz'}\tconfirmed" in lines
+    assert lines[-1] == "3 certificates\t2 confirmed, 1 not usable"
+    assert gpsuite("verify", str(folder), "format=json") == 2
+    answers = json.loads(capsys.readouterr().out)["certificates"]
+    assert [answer["verdict"] for answer in answers] == ["confirmed", None, "confirmed"]
+    Path("t.csv").rename("moved.csv")
+    assert gpsuite("verify", str(folder)) == 2
+    assert "if the run's table is elsewhere now, add dataset.path=FILE" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_a_row_of_the_table_is_not_called_none_of_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], task: str

@@ -252,13 +252,16 @@ class MeasurementPlanner:
         """Take in measured rows X [n, D], Y [n, P] or [n], z [n], or one: X [D], Y [P], z a number.
 
         NaN means that nothing was measured. A row of an earlier table is passed over, so a longer table may be given.
-        Equal values in one table are replicates. Of DataFrames the columns of the first ones told are taken.
+        Equal values in one table are replicates. Names are those of the first DataFrames told, or of a Series Y.
 
         Raises:
             ValueError: if the shapes do not fit each other or earlier tables, a column is missing, or a value is
                 infinite.
         """
-        names = tuple(map(str, getattr(X, "columns", ()))), tuple(map(str, getattr(Y, "columns", ())))
+        named: Any = Y
+        if np.ndim(z) and getattr(Y, "name", None) is not None:
+            named = named.to_frame()
+        names = tuple(map(str, getattr(X, "columns", ()))), tuple(map(str, getattr(named, "columns", ())))
         X, Y, z = self._measured(X, Y, z)
         if X.ndim != 2 or Y.ndim != 2 or not len(X) == len(Y) == len(z) or z.ndim != 1:
             one = "of one point [D], [P] and a number"
@@ -515,8 +518,9 @@ class MeasurementPlanner:
         if isinstance(self._objective, str) and self._objective in self._output_names:
             return self._output_names.index(self._objective)
         if isinstance(self._objective, str) or not 0 <= self._objective < self._n_outputs:
-            known = ", ".join(self._output_names) or f"0 to {self._n_outputs - 1}"
-            raise ValueError(f"objective={self._objective!r}: must be one of {known}")
+            known = ", ".join(map(repr, self._output_names or range(self._n_outputs)))
+            hint = "" if self._output_names else ". The outputs have names if Y is a DataFrame or a named Series"
+            raise ValueError(f"objective={self._objective!r}: must be one of {known}{hint}")
         return self._objective
 
     def _instead(

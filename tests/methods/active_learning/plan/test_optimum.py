@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
@@ -168,6 +169,13 @@ def test_a_saved_planner_goes_on_bit_by_bit() -> None:
 def test_an_objective_that_there_is_not_is_refused(objective: int | str) -> None:
     with pytest.raises(ValueError, match="must be one of"):
         told(goal="minimise", objective=objective).ask(GRID)
+
+
+def test_a_series_gives_the_output_its_name() -> None:
+    planner = MeasurementPlanner(LIMIT, np.random.default_rng(5), smc=SMALL, goal="minimise", objective="cost")
+    X = pd.DataFrame({"a": [-0.2, 0.0, 0.2, 0.3]})
+    planner.tell(X, pd.Series([1.0, 0.5, 0.7, 0.9], name="cost"), pd.Series([-1.0, -0.9, -0.8, -0.5], name="heat"))
+    assert "measure cost at a = " in repr(planner.ask(pd.DataFrame({"a": np.linspace(-0.3, 0.4, 8)})))
 
 
 def test_a_goal_that_there_is_not_is_refused() -> None:
