@@ -61,9 +61,12 @@ def _show(found: Sequence[RunComparison], details: bool) -> None:
     if any(run.run is not None and run.run.published for run in shown):
         print("* as published")
     rows = [row for run in shown for row in run.rows]
-    missed = [row for row in rows if row.verdict == "differs"]
-    for row in rows if details else missed:
-        _show_row(row, why=details and row in missed)
+    for run in shown:
+        told = [row for row in run.rows if details or row.verdict == "differs"]
+        if details and len(shown) > 1:
+            print(f"\n{_name(run)}")
+        for row in told:
+            _show_row(row, why=details and row.verdict == "differs")
     print()
     authors = {note.name: note.authors for note in read_papers(conf_dir())}
     for paper in dict.fromkeys(row.paper for row in rows):
@@ -74,12 +77,16 @@ def _show(found: Sequence[RunComparison], details: bool) -> None:
 def _counts(run: RunComparison) -> dict[str, Any]:
     verdicts = Counter(row.verdict for row in run.rows if row.basis in COUNTED)
     checked = [row for row in run.rows if row.basis not in COUNTED and row.verdict in DECIDED]
-    name = "" if run.run is None else f" {run.run.path.name}{'*' if run.run.published else ''}"
     return {
-        "experiment and run": f"{run.experiment}{name}",
+        "experiment and run": _name(run),
         **{verdict: verdicts[verdict] or "" for verdict in VERDICTS},
         "checks": f"{sum(row.verdict == 'reproduced' for row in checked)} of {len(checked)}" if checked else "",
     }
+
+
+def _name(run: RunComparison) -> str:
+    name = "" if run.run is None else f" {run.run.path.name}{'*' if run.run.published else ''}"
+    return f"{run.experiment}{name}"
 
 
 def _show_row(row: ComparisonRow, *, why: bool) -> None:

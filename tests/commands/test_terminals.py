@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -240,6 +241,14 @@ def test_compare_counts_by_experiment_and_names_the_misses(lines: Callable[..., 
     details = lines("compare", NAME)
     assert {f"X{number}" for number in range(5)} <= {line.split()[0] for line in details if line}
     assert sum("because" in line for line in details) == 2
+
+
+def test_compare_of_one_experiment_heads_each_run(lines: Callable[..., list[str]], published: Path) -> None:
+    shutil.copytree(published, published.with_name("paper~other"))
+    found = lines("compare", NAME)
+    assert [line for line in found if line in (f"{NAME} paper*", f"{NAME} paper~other*")] == [
+        f"{NAME} paper*", f"{NAME} paper~other*",
+    ]  # fmt: skip
 
 
 def test_status_leaves_out_what_is_zero_everywhere_and_lists_published_runs(
