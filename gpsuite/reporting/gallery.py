@@ -36,7 +36,9 @@ with every value, without computing. `gpsuite run experiment=NAME scale=paper` r
 
 A printed number is *reproduced* if it agrees within its digits or its error, a claim if the rule written before the
 run holds. It *differs* if the run has the power to show it. It is *undecided* if the paper or the data leave it open.
-Facts about the data and identities are checked, not counted.
+Facts about the data and identities are checked, not counted. A printed number with a standard error agrees within three
+standard errors of the difference of two such means: [comparison.csv](comparison.csv) has the rule of each. A cause is
+theirs (the paper or its code), ours (a setting, or too few draws), or unknown. *Open* rows need more draws.
 """
 _REST = """## More
 
@@ -160,7 +162,7 @@ def _paper(card: PaperCard, notes: bool) -> list[str]:
 
 
 def _differences(card: PaperCard) -> list[str]:
-    """Return the table of what differs or needs more draws, and the ids of what the paper leaves open, by cause."""
+    """Return the table of what differs or needs more draws, and the ids of what is left open, by cause, or not run."""
     table = []
     for row in card.open_rows:
         ours = f"{ours_text(row)}{' (open)' if row.verdict == 'undecided' else ''}"
@@ -173,7 +175,11 @@ def _differences(card: PaperCard) -> list[str]:
         if row.verdict == "undecided" and row.cause and row not in card.open_rows and row.basis in COUNTED:
             causes.setdefault(CAUSES[row.cause], []).append(markdown(row.id))
     told = " ".join(f"{cause[0].upper()}{cause[1:]}: {', '.join(ids)}." for cause, ids in causes.items())
-    return [*lines, f"Undecided, by cause. {told}", ""] if told else lines
+    counted = [row for row in card.rows if row.verdict == "not run" and row.basis in COUNTED]
+    missing = [f"{markdown(row.id)} ({markdown(row.dataset)})" for row in counted]
+    left = f"Not run: {', '.join(missing)}. [figures.csv](figures.csv) has the costs." if missing else ""
+    shown = [f"Undecided, by cause. {told}" if told else "", left]
+    return [*lines, *(line for text in shown if text for line in (text, ""))]
 
 
 def _statement(row: ComparisonRow) -> str:

@@ -22,7 +22,7 @@ from tests.reporting.test_pages import PNG, ROW, make_run
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENT = "pac_bayes/rounding"
-VERDICTS: tuple[Verdict, ...] = ("reproduced", "differs", "undecided")
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "differs", "undecided", "not run")
 
 
 def test_the_page_of_published_runs_shows_values_pictures_and_notes(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_the_page_of_published_runs_shows_values_pictures_and_notes(tmp_path: Pa
         replace(ROW, id=f"X{number}", paper="reeb2018", experiment=EXPERIMENT, verdict=verdict, remark="why | not")
         for number, verdict in enumerate(VERDICTS)
     ]
-    write_comparison(folder, [rows[0], rows[1], replace(rows[2], cause="data lost")])
+    write_comparison(folder, [*rows[:2], replace(rows[2], cause="data lost"), rows[3]])
     (tmp_path / "published/pac_bayes/NOTES.md").write_text("measured", encoding="utf-8")
     path = write_gallery(tmp_path, ROOT / "conf")
     assert path is not None
@@ -46,6 +46,8 @@ def test_the_page_of_published_runs_shows_values_pictures_and_notes(tmp_path: Pa
     )
     assert "[Notes](pac_bayes/NOTES.md)" in text and "why \\| not" in text
     assert "Undecided, by cause. The paper's data or draws are not published: X2." in text
+    [missing] = [line for line in text.splitlines() if line.startswith("Not run: ")]
+    assert f"X3 ({ROW.dataset})" in missing and missing.endswith("[figures.csv](figures.csv) has the costs.")
     assert text.count("![") == 1 and "Costs and gains of rounding the hyperparameters" in text
     for target in re.findall(r"\]\(([^)#]+)", text.replace("(NOTES.md)", "")):
         assert (path.parent / target).exists(), target
