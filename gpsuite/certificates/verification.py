@@ -135,7 +135,8 @@ def residual_level(statement: str, found: Residuals) -> Level:
 def _dataset_level(certificate: Certificate, dataset: Dataset | None) -> Level:
     statement, origin = "the stored rows and labels are the dataset's", certificate.origin
     if origin is None or not origin.content:
-        return Level(statement, OPEN, "the certificate states no dataset")
+        stated = "" if origin is None else "; the names and units below are as stated"
+        return Level(statement, OPEN, f"the certificate states no dataset{stated}")
     if dataset is None:
         given = "give dataset=NAME, or dataset.path=FILE dataset.target=NAME"
         return Level(statement, OPEN, f"the names and units below are as stated; {given}")
