@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from gpsuite.config.request import read_request
@@ -88,3 +90,28 @@ def test_the_paper_scale_has_two_hundred_searches_of_each_kind_and_the_engine() 
     settings = composed_settings(NAME)
     assert settings.repetitions == 200
     assert ENGINE in settings.kinds and len(settings.kinds) == 16
+
+
+def test_the_guide_tells_the_published_comparison() -> None:
+    root = Path(__file__).parents[3]
+    page = " ".join((root / ".github/guide/optimise.md").read_text(encoding="utf-8").split())
+    tables = root / "results/published" / NAME / "paper~ten_draws/tables"
+    found, timing, goals = (pd.read_csv(tables / f"{name}.csv") for name in (
+        "minimise", "minimise_timing", "minimise_goals",
+    ))  # fmt: skip
+    for _, row in found[found["kind"] == "all"].iterrows():
+        regrets = " | ".join(f"{row[f'median regret at {count}']:.2f}" for count in (10, 20, 40))
+        told = f"{100.0 * row['unsafe share']:.2f} % | {regrets} |"
+        assert re.search(rf"\| {re.escape(row['searched by'])} \| [^|]+ \| {re.escape(told)}", page), told
+    ours = found[(found["searched by"] == TITLES[OURS]) & (found["kind"] != "all")].set_index("kind")
+    assert ours["unsafe share"].idxmax() == "plateau_cliff" and ours["median regret at 20"].idxmax() == "short_waves"
+    upper = goals.set_index("goal")["found"].filter(like="upper 95 %").iloc[0]
+    seconds = timing.set_index("searched by")["CPU seconds per query"]
+    for said in (
+        f"({100.0 * ours['unsafe share'].max():.1f} % unsafe)",
+        f"(regret {ours['median regret at 20'].max():.2f} after 20 queries)",
+        f"at most {100.0 * upper + 0.005:.2f} % are",
+        f"{seconds[TITLES[OURS]]:.2f} CPU seconds",
+    ):
+        assert said in page, said
+    assert set(goals["verdict"]) == {"holds"} and "All six goals hold" in page and len(goals) == 6
