@@ -291,7 +291,8 @@ class _Run:
             target_offset=given.offset,
             target_scale=given.scale,
         )
-        exact = stationarity_residuals(made.model, origin).largest <= TOLERATED
+        found = stationarity_residuals(made.model, origin)
+        exact = found.largest <= max(TOLERATED, found.rounding)
         return replace(made, origin=origin) if exact else made
 
     def _input_name(self, column: int) -> str:

@@ -91,11 +91,14 @@ class Certified:
         """The certificate, computed when it is first requested. May take as long as the search.
 
         Raises:
-            UserError: in a sentence, if there is no certificate format for such a model.
+            UserError: in a sentence, if there is no certificate format for such a model, or nothing can be claimed.
         """
         if isinstance(self.prove, str):
             raise UserError(f"no certificate: {self.prove}")
-        return SavedCertificate(self.prove())
+        try:
+            return SavedCertificate(self.prove())
+        except ValueError as error:
+            raise UserError(f"no certificate: {error}. Give a smaller region, or more seconds") from error
 
     def __repr__(self) -> str:
         low, high = self.range

@@ -195,13 +195,16 @@ def _ordered(frame: Any, inputs: Inputs) -> Any:
     """Return a table with the model's columns, in the model's order."""
     if not len(frame):
         raise UserError("x: the table has no row")
+    twice = [name for name in frame.columns if list(frame.columns).count(name) > 1]
+    if twice:
+        raise UserError(f"x: more than one column is called {twice[0]!r}, so that none can be named")
     if inputs.names is None:
         if frame.shape[1] != inputs.width:
             raise UserError(f"x: {inputs.width} columns are needed, the table has {frame.shape[1]}")
         return frame
     absent = [name for name in inputs.names if name not in frame.columns]
     if absent:
-        raise UserError(f"x: the table has no column {absent[0]!r}; columns: {', '.join(inputs.names)}")
+        raise UserError(f"x: the table has no column {absent[0]!r}. The model takes {', '.join(inputs.names)}")
     return frame[list(inputs.names)]
 
 

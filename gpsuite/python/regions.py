@@ -15,6 +15,7 @@ from gpsuite.python.inputs import Inputs, Row, name_of, number, place_of
 
 BALLS = {"l1": l1_ball, "l2": l2_ball}
 NORMS = ("linf", *BALLS)
+LARGEST = 1e100  # products of a few such numbers are finite
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,10 @@ def _fill(end: FloatArray, given: Any, row: Row, inputs: Inputs) -> None:
 
 def _check_box(low: FloatArray, high: FloatArray, row: Row, inputs: Inputs) -> None:
     for place in inputs.numbers:
-        value = number(row, place)
+        value, name = number(row, place), name_of(row.names, place)
+        if low[place] > high[place]:
+            raise UserError(f"box: the lower end of column {name} is above the upper one: box=(lower, upper)")
         if not low[place] <= value <= high[place]:
-            name = name_of(row.names, place)
             raise UserError(f"box: column {name} of x is {value:g}, outside [{low[place]:g}, {high[place]:g}]")
 
 
@@ -118,16 +120,16 @@ def _numeric(column: Any, row: Row, inputs: Inputs) -> int:
 
 def _end(value: Any) -> float:
     found = float(value)
-    if not np.isfinite(found):
-        raise UserError("box: finite ends are needed")
+    if not abs(found) <= LARGEST:
+        raise UserError(f"box: ends from -{LARGEST:g} to {LARGEST:g} are needed")
     return found
 
 
 def _amount(value: Any, name: str) -> float:
     try:
         found = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = np.nan
-    if not (np.isfinite(found) and found >= 0.0):
-        raise UserError(f"{name}: {value!r} is not a number of at least 0")
+    if not 0.0 <= found <= LARGEST:  # false for NaN
+        raise UserError(f"{name}: {value!r:.40} is not a number from 0 to {LARGEST:g}")
     return found

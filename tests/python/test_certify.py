@@ -167,20 +167,26 @@ def test_verify_accepts_a_regressions_certificate(tmp_path: Path, capsys: pytest
     assert verify.main([str(found.certificate.save(tmp_path / "mean"))]) == 0
     said = capsys.readouterr().out
     assert "(b) the stored posterior is the exact Gaussian posterior of the stored rows and targets\tconfirmed" in said
-    assert (
-        "(c) the stored rows and labels are the dataset's\tnot checked: the certificate states no dataset; the names and"
-        in said
-    )
+    assert "not checked: the certificate states no dataset; the names and units below are as stated" in said
     ends = [re.search(rf"is {side} ([0-9.]+);.*\(the target's units\)", said) for side in ("below", "above")]
     low, high = (float(end[1]) for end in ends if end)
     assert [low, high] == pytest.approx(list(found.range), abs=0.05)
 
 
-def test_a_regression_with_noise_by_row_states_no_rows() -> None:
+def test_noise_that_differs_by_row_has_no_certificate_format() -> None:
     X = np.random.default_rng(4).normal(size=(20, 2))
-    noise = np.linspace(0.1, 0.5, 20)
-    model = GaussianProcessRegressor(2.0 * RBF(1.0), alpha=noise, optimizer=None).fit(X, X[:, 0])
-    assert gpsuite.certify(model, X[0], radius=0.1).certificate.content.origin is None
+    model = GaussianProcessRegressor(2.0 * RBF(1.0), alpha=np.linspace(0.1, 0.5, 20), optimizer=None).fit(X, X[:, 0])
+    with pytest.raises(UserError, match="noise that differs from row to row"):
+        _ = gpsuite.certify(model, X[0], radius=0.1).certificate
+
+
+def test_a_nearly_noiseless_regression_states_its_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    X = np.random.default_rng(4).uniform(0.0, 3.0, (30, 1))
+    model = GaussianProcessRegressor(RBF(1.0), optimizer=None).fit(X, 7.0 + np.sin(X[:, 0]))
+    found = gpsuite.certify(model, X[0], radius=0.01)
+    assert found.certificate.content.origin is not None
+    assert verify.main([str(found.certificate.save(tmp_path / "mean"))]) == 0
+    assert "too ill-conditioned to tell" in capsys.readouterr().out
 
 
 def test_a_model_of_a_table_does_not_warn_of_names(recwarn: pytest.WarningsRecorder) -> None:
@@ -237,12 +243,14 @@ def test_a_scaled_sum_of_kernels_predicts_as_the_pipeline() -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "give one of radius"),
     ({"radius": 0.1, "within": {0: 1.0}}, "give one of radius"),
-    ({"radius": -1.0}, "radius: -1.0 is not a number of at least 0"),
+    ({"radius": -1.0}, "radius: -1.0 is not a number from 0 to 1e+100"),
     ({"radius": float("nan")}, "radius: nan is not a number"),
+    ({"radius": 10**400}, "radius: 1000"),
+    ({"box": ([90.0, 9.0, None], [1.0, 0.0, None])}, "box: the lower end of column 'age' is above the upper one"),
     ({"radius": 0.1, "norm": "l3"}, "norm='l3': must be one of linf, l1, l2"),
     ({"within": {"ages": 1.0}}, "there is no column 'ages'; columns: age, dose, place"),
     ({"within": {"place": 1.0}}, "column 'place' is not a number to the model and stays as it is"),
-    ({"within": {"age": "much"}}, "within: age: 'much' is not a number of at least 0"),
+    ({"within": {"age": "much"}}, "within: age: 'much' is not a number from 0 to 1e+100"),
     ({"box": ({"age": 1.0}, {"age": 2.0})}, "box: column 'age' of x is"),
     ({"box": ([1.0], [2.0])}, "box: 3 ends are needed on each side, got 1"),
     ({"box": {"age": (30, 40)}}, "box: two ends are needed, such as box=({'age': 30}, {'age': 40})"),
@@ -260,7 +268,8 @@ def test_a_wrong_region_is_one_sentence(asked: dict[str, Any], said: str, mixed:
 def test_wrong_inputs_are_one_sentence(mixed: Pipeline, plain: GaussianProcessClassifier) -> None:
     frame = table()[0]
     cases = [
-        (mixed, frame.iloc[0].drop("dose"), "x: the table has no column 'dose'; columns: age, dose, place"),
+        (mixed, frame.iloc[0].drop("dose"), "x: the table has no column 'dose'. The model takes age, dose, place"),
+        (mixed, pd.concat([frame, frame[["age"]]], axis=1), "x: more than one column is called 'age'"),
         (mixed, frame.assign(age=np.nan).iloc[0], "x: column 'age' is nan, a finite number is needed"),
         (plain, [1.0], r"x: 2 columns are needed, got an array of shape \(1,\)"),
         (plain, np.zeros((0, 2)), "x: 2 columns are needed, got an array of shape"),

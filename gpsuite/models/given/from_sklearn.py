@@ -33,6 +33,7 @@ ONE_VS_REST = (
     "predict_proba, divided by the sum"
 )
 MEAN = "the predictive mean, that of predict"
+NOISE_BY_ROW = "there is no certificate format for noise that differs from row to row"
 
 
 def from_sklearn(model: Any) -> GivenModel:
@@ -74,10 +75,19 @@ def _regression(model: GaussianProcessRegressor) -> GivenModel:
             mean, deviation = model.predict(inputs, return_std=True)
         return (np.ravel(mean) - offset) / scale, (np.ravel(deviation) / scale) ** 2 - kernel.white
 
-    noise = kernel.white + float(np.mean(model.alpha))
-    targets = np.ravel(model.y_train_) if np.ndim(model.alpha) == 0 else None
+    each_row = np.ptp(model.alpha) > 0.0
     return GivenModel(
-        posterior, X.shape[1], columns, (), MEAN, own, noise=noise, scale=scale, offset=offset, targets=targets
+        posterior,
+        X.shape[1],
+        columns,
+        (),
+        MEAN,
+        own,
+        uncertified=NOISE_BY_ROW if each_row else "",
+        noise=kernel.white + float(np.mean(model.alpha)),
+        scale=scale,
+        offset=offset,
+        targets=np.ravel(model.y_train_),
     )
 
 

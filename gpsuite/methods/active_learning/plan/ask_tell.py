@@ -55,8 +55,9 @@ if TYPE_CHECKING:
 SavedState = dict[str, npt.NDArray[Any]]
 DEFAULT_GUARD = SafetyGuard()
 MOST_SHOWN = 3  # proposals in a plan's repr
-AGAIN = "every safe candidate was measured: one is measured again"
-FARTHER = "every safe candidate within the guard's step was measured: the nearest one beyond it"
+AGAIN = "no safe candidate is left that was not measured: one is measured again"
+FARTHER = "no safe candidate within the guard's step is left that was not measured: the nearest one beyond it"
+LARGEST = 1e100  # products of a few such numbers are finite
 STRETCH = 2.0  # steps, up to which that is proposed
 
 
@@ -216,7 +217,7 @@ class MeasurementPlanner:
         objective: that output, by its number or (of tables) name.
 
     Raises:
-        TypeError: if `rng` is a seed.
+        TypeError: if `rng` is a seed, or the limit no `SafetyLimit`.
         ValueError: if delta is not in (0, 1], the goal is another word, or the pipeline knows no safety.
     """
 
@@ -237,6 +238,8 @@ class MeasurementPlanner:
             raise ValueError(f"{pipeline.name}, delta={delta}: needs a safe pipeline and 0 < delta <= 1")
         if goal not in get_args(Goal):
             raise ValueError(f"goal={goal!r}: must be one of {', '.join(get_args(Goal))}")
+        if not isinstance(limit, SafetyLimit):
+            raise TypeError(f"limit={limit!r}: must be a SafetyLimit, such as SafetyLimit('<= 1.0')")
         require_generator(rng)
         self._goal, self._objective = goal, objective
         self._limit, self._delta, self._rng, self._pipeline = limit, delta, rng, pipeline
@@ -258,18 +261,18 @@ class MeasurementPlanner:
             ValueError: if the shapes do not fit each other or earlier tables, a column is missing, or a value is
                 infinite.
         """
-        named: Any = Y
-        if np.ndim(z) and getattr(Y, "name", None) is not None:
-            named = named.to_frame()
-        names = tuple(map(str, getattr(X, "columns", ()))), tuple(map(str, getattr(named, "columns", ())))
+        X, Y = _labelled(X, z), _labelled(Y, z)
+        names = tuple(map(str, getattr(X, "columns", ()))), tuple(map(str, getattr(Y, "columns", ())))
         X, Y, z = self._measured(X, Y, z)
         if X.ndim != 2 or Y.ndim != 2 or not len(X) == len(Y) == len(z) or z.ndim != 1:
             one = "of one point [D], [P] and a number"
             raise ValueError(f"X {X.shape}, Y {Y.shape}, z {z.shape}: must be [n, D], [n, P] and [n], {one}")
         if self._known and (X.shape[1], Y.shape[1]) != (self._known["outputs"].width, self._n_outputs):
             raise ValueError(f"{X.shape[1]} inputs and {Y.shape[1]} outputs: earlier tables had other numbers")
-        if not np.isfinite(X).all() or np.isinf(Y).any() or np.isinf(z).any():
-            raise ValueError("X, Y and z must be finite; NaN in Y and z where nothing was measured")
+        if not (np.abs(X) <= LARGEST).all() or (np.abs(Y) > LARGEST).any() or (np.abs(z) > LARGEST).any():
+            raise ValueError(
+                f"X, Y and z must be finite and at most {LARGEST:g}; NaN in Y and z where nothing was measured"
+            )
         self._n_outputs = Y.shape[1]
         self._input_names, self._output_names = self._input_names or names[0], self._output_names or names[1]
         for name, values in (("outputs", Y), ("safety", z[:, None])):
@@ -277,7 +280,7 @@ class MeasurementPlanner:
 
     def lost(self, X: npt.ArrayLike, Y: npt.ArrayLike, z: npt.ArrayLike) -> int:
         """Return how many of the values told so far are not in these rows (as in `tell`)."""
-        X, Y, z = self._measured(X, Y, z)
+        X, Y, z = self._measured(_labelled(X, z), _labelled(Y, z), z)
         given = {"outputs": Y, "safety": z[:, None]}
         return sum(known.lost(X, given[name]) for name, known in self._known.items())
 
@@ -306,7 +309,7 @@ class MeasurementPlanner:
             budget: its seconds end the work with the best plan so far.
 
         Raises:
-            NothingToMeasureError: if every output was measured at every candidate.
+            NothingToMeasureError: if the goal is to learn and every output was measured at every candidate.
             ValueError: if an output was never measured, no measured point is safe, n is no whole number of 1 or more,
                 or `when_nothing_is_safe` is another word.
         """
@@ -335,7 +338,7 @@ class MeasurementPlanner:
         return Plan(
             status="budget" if cut else "done" if chosen else "infeasible",
             reason="; ".join(part for part in (reason, cut) if part),
-            warnings=tuple(self._warnings(candidates, X, safety)),
+            warnings=(*self._warnings(candidates, X, safety), *self._doubt(best)),
             proposals=tuple(self._proposal(candidates, each, safety, mean[each.row], sd[each.row]) for each in chosen),
             probability_safe=safety.probability,
             mean=mean,
@@ -373,12 +376,15 @@ class MeasurementPlanner:
         outputs, safety = self._known["outputs"], self._known["safety"]
         if candidates.ndim != 2 or candidates.shape[1] != outputs.width or not len(candidates):
             raise ValueError(f"candidates {candidates.shape}: must be [n, {outputs.width}] with n >= 1")
+        if not (np.abs(candidates) <= LARGEST).all():
+            raise ValueError(f"candidates must be finite and at most {LARGEST:g}")
         never = sorted(set(range(self._n_outputs)) - set(outputs.observations.p.tolist()))
         if never:
-            raise ValueError(f"output {never[0]} was never measured")
+            name = repr(self._output_names[never[0]]) if self._output_names else never[0]
+            raise ValueError(f"output {name} was never measured: tell a value of it, or leave it out")
         if not self._limit.holds(safety.observations.y).any():
             raise ValueError("no measured point is safe")
-        if not self._free(candidates).any():
+        if self._goal == "learn" and not self._free(candidates).any():
             raise NothingToMeasureError(f"all of {len(candidates)} candidates have been measured")
 
     def state(self) -> SavedState:
@@ -604,7 +610,7 @@ class MeasurementPlanner:
         value, half = (float(units.y_scale[p] * number) for number in (mean[best], INTERVAL * sd[best]))
         value += float(units.y_offset[p])
         known = self._known["outputs"].observations
-        gain = chosen[0].gain if chosen else 0.0
+        gain = chosen[0].gain if chosen else math.nan
         measured = known.y[known.p == p]
         gain *= float(units.y_scale[p])
         return Recommendation(
@@ -615,7 +621,7 @@ class MeasurementPlanner:
             float(probability[best]),
             best < int(safe.sum()),
             gain,
-            bool(gain >= WORTHWHILE * np.ptp(measured)),
+            bool(gain > WORTHWHILE * np.ptp(measured)),
         )
 
     def _choose(
@@ -680,9 +686,25 @@ class MeasurementPlanner:
             )
         return warnings
 
+    def _doubt(self, best: Recommendation | None) -> list[str]:
+        """Return a warning of a recommended setting that is not safe enough to be proposed: none is."""
+        if best is None or best.probability_safe > 1.0 - self._delta:
+            return []
+        sure = f"{best.probability_safe:.3g}, not {sureness(self._delta)}"
+        return [f"no setting is known to be safe enough: the best one is safe with probability {sure}"]
+
     @property
     def _full(self) -> bool:
         return self._pipeline.queries == "full"
+
+
+def _labelled(values: Any, z: Any) -> Any:
+    """Return a Series of pandas as a table, so that its labels count. `z` tells whether it is one row or one column."""
+    if not hasattr(values, "to_frame") or hasattr(values, "columns"):
+        return values
+    if np.ndim(z):
+        return values if values.name is None else values.to_frame()
+    return values.to_frame().T if any(isinstance(label, str) for label in values.index) else values
 
 
 def _part(saved: Mapping[str, npt.NDArray[Any]], name: str) -> SavedState:

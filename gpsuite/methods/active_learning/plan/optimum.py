@@ -30,6 +30,7 @@ Equation: derived, expected improvement with the value of access
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -63,8 +64,8 @@ class Recommendation:
         high: upper end.
         probability_safe: of x.
         measured: whether the objective was measured there.
-        gain: what the best next measurement is expected to gain, itself or by what it opens.
-        pays: whether the gain is at least a hundredth of the range of the objective's measured values.
+        gain: what the best next measurement is expected to gain, itself or by what it opens. NaN if there is none.
+        pays: whether the gain is above a hundredth of the range of the objective's measured values.
     """
 
     x: FloatArray
@@ -77,10 +78,11 @@ class Recommendation:
     pays: bool
 
     def __str__(self) -> str:
-        more = "would pay" if self.pays else "would hardly pay"
+        pays = "would pay" if self.pays else "would hardly pay"
+        more = f"More measurements {pays} (expected gain {self.gain:.3g})"
         return (
             f"predicted {self.value:.6g} (95 % interval {self.low:.6g} to {self.high:.6g}), safe with probability "
-            f"{self.probability_safe:.4f}. More measurements {more} (expected gain {self.gain:.3g})"
+            f"{self.probability_safe:.4f}. {'No measurement is proposed' if math.isnan(self.gain) else more}"
         )
 
 
@@ -207,7 +209,7 @@ class ImprovementChooser:
             row = int(rows[position])
             told = float(outputs.score[row, 0 if self._full else p])
             chosen.append(Choice(row, None if self._full else p, told, float(score[position])))
-            allowed[row] = False
+            allowed[outputs.same(row)] = False
             if len(chosen) == n:
                 break
             if found is None:

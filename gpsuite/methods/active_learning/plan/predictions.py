@@ -320,6 +320,10 @@ class OutputPredictions:
             done += len(part)
         return done
 
+    def same(self, row: int) -> BoolArray:
+        """Return which candidates are equal to one of them, [n]."""
+        return np.asarray((self._X[row] == self._X).all(axis=1))
+
     def extendable(self, rows: IntArray, more: int) -> PoolPredictions:
         known = self._belief.observations
         return PoolPredictions(

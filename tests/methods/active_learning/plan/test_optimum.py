@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.acquisition import Pipeline
-from gpsuite.methods.active_learning.plan.ask_tell import AGAIN, FARTHER, MeasurementPlanner
+from gpsuite.methods.active_learning.plan.ask_tell import AGAIN, FARTHER, MeasurementPlanner, NothingToMeasureError
 from gpsuite.methods.active_learning.plan.optimum import Access, expected_improvement
 from gpsuite.methods.active_learning.plan.safety import SafetyGuard, SafetyPrediction
 from gpsuite.methods.active_learning.problem import SafetyLimit
@@ -169,6 +169,31 @@ def test_a_saved_planner_goes_on_bit_by_bit() -> None:
 def test_an_objective_that_there_is_not_is_refused(objective: int | str) -> None:
     with pytest.raises(ValueError, match="must be one of"):
         told(goal="minimise", objective=objective).ask(GRID)
+
+
+def test_equal_candidates_are_proposed_once() -> None:
+    plan = told(goal="minimise").ask(np.repeat(GRID[35:46:5], 3, axis=0), 3)
+    assert len({each.x.tobytes() for each in plan.proposals}) == len(plan.proposals)
+
+
+def test_a_search_whose_candidates_were_all_measured_measures_again() -> None:
+    planner = told(goal="minimise")
+    few = GRID[38:42]
+    planner.tell(few, *measure(few, np.random.default_rng(3)))
+    plan = planner.ask(few)
+    assert AGAIN in plan.reason and len(plan.proposals) == 1 and plan.recommendation is not None
+    with pytest.raises(NothingToMeasureError):
+        told().ask(told()._known["outputs"].observations.X)
+
+
+def test_where_nothing_can_be_proposed_nothing_pays() -> None:
+    planner = MeasurementPlanner(LIMIT, np.random.default_rng(5), smc=SMALL, pipeline=FULL, goal="minimise")
+    planner.tell([[0.0]], [1.0], [1.0])
+    plan = planner.ask([[50.0]])
+    best = plan.recommendation
+    assert not plan.proposals and best is not None and not best.pays and np.isnan(best.gain)
+    assert str(best).endswith("No measurement is proposed")
+    assert any("no setting is known to be safe enough" in each for each in plan.warnings)
 
 
 def test_a_series_gives_the_output_its_name() -> None:

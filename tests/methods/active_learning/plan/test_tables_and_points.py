@@ -62,6 +62,37 @@ def test_tables_points_and_arrays_say_the_same() -> None:
     assert plans[0].plot().get_ylabel() == "load"
 
 
+def test_a_row_of_a_table_is_read_by_its_labels() -> None:
+    by_frame, by_series = new(), new()
+    for planner in (by_frame, by_series):
+        planner.tell(X, Y, Z)
+    point, values = pd.Series({"load": 0.1, "speed": 0.4}), pd.Series({"heat": 0.01, "torque": 0.5})
+    by_frame.tell([0.4, 0.1], [0.5, 0.01], 0.17)
+    by_series.tell(point, values, 0.17)
+    assert by_series.n_values == by_frame.n_values
+    plans = [planner.ask(CANDIDATES) for planner in (by_frame, by_series)]
+    np.testing.assert_array_equal(plans[0].mean, plans[1].mean)
+    with pytest.raises(ValueError, match="no column 'torque'"):
+        by_series.tell(point, pd.Series({"heat": 0.01, "torq": 0.5}), 0.17)
+    with pytest.raises(ValueError, match="no column 'torque'"):
+        by_series.tell(X, pd.Series(np.zeros(8), name="heat"), Z)
+
+
+def test_numbers_beyond_any_unit_are_refused() -> None:
+    planner = new()
+    with pytest.raises(ValueError, match="must be finite and at most"):
+        planner.tell(X * 1e200, Y, Z)
+    planner.tell(X, Y, Z)
+    with pytest.raises(ValueError, match="candidates must be finite"):
+        planner.ask(CANDIDATES * 1e200)
+
+
+def test_a_limit_in_words_is_no_limit() -> None:
+    limit: Any = "<= 1.0"
+    with pytest.raises(TypeError, match="must be a SafetyLimit, such as"):
+        MeasurementPlanner(limit, np.random.default_rng(1))
+
+
 def test_one_input_may_be_a_vector() -> None:
     planner, x = new(), np.linspace(-0.5, 0.5, 6)
     planner.tell(x, np.sin(x), x**2)
