@@ -112,7 +112,7 @@ def _dataset(certificate: ClassCertificate, dataset: Dataset | None) -> Dataset:
     if (dataset.content_hash, len(dataset.X)) != (rows.content_hash, rows.count):
         raise UserError(
             f"dataset={visible_name(dataset.name)}: the certificate is about {visible_name(rows.dataset)}, "
-            "with other content",
+            "with other content. A table is read alike with the keys of the run, such as dataset.na=",
             key="dataset",
         )
     if dataset.task != "classification":

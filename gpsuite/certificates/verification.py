@@ -135,7 +135,7 @@ def residual_level(statement: str, found: Residuals) -> Level:
 def _dataset_level(certificate: Certificate, dataset: Dataset | None) -> Level:
     statement, origin = "the stored rows and labels are the dataset's", certificate.origin
     if origin is None or not origin.content:
-        stated = "" if origin is None else "; the names and units below are as stated"
+        stated = "" if origin is None else ". The names and units below are as stated"
         return Level(statement, OPEN, f"the certificate states no dataset{stated}")
     if dataset is None:
         given = "give dataset=NAME, or dataset.path=FILE dataset.target=NAME"
@@ -150,7 +150,10 @@ def dataset_fault(certificate: Certificate, origin: Origin, dataset: Dataset) ->
     """Return how the dataset differs from the certificate's statements, or an empty string."""
     model, region, rows = certificate.model, certificate.region, origin.rows
     if dataset.content_hash != origin.content:
-        return f"the content of {dataset.name} is {dataset.content_hash} (line ends and number formats count)"
+        return (
+            f"the content of {dataset.name} is {dataset.content_hash} (line ends and number formats count). A table is "
+            "read alike with the keys of the run, such as dataset.na="
+        )
     if dataset.task != KINDS[model.likelihood]:
         return f"{dataset.name} is a {dataset.task} dataset"
     if dataset.X.shape[1] != model.X.shape[1] or max(origin.row, int(rows.max())) >= len(dataset.X):

@@ -167,7 +167,7 @@ def test_verify_accepts_a_regressions_certificate(tmp_path: Path, capsys: pytest
     assert verify.main([str(found.certificate.save(tmp_path / "mean"))]) == 0
     said = capsys.readouterr().out
     assert "(b) the stored posterior is the exact Gaussian posterior of the stored rows and targets\tconfirmed" in said
-    assert "not checked: the certificate states no dataset; the names and units below are as stated" in said
+    assert "not checked: the certificate states no dataset. The names and units below are as stated" in said
     ends = [re.search(rf"is {side} ([0-9.]+);.*\(the target's units\)", said) for side in ("below", "above")]
     low, high = (float(end[1]) for end in ends if end)
     assert [low, high] == pytest.approx(list(found.range), abs=0.05)
