@@ -11,6 +11,7 @@ import yaml
 from gpsuite.commands.run import expanded_runs, explain, say_hints
 from gpsuite.commands.tables import show_json, show_table
 from gpsuite.config.spelling import public_options
+from gpsuite.errors import UserError
 from gpsuite.text import counted, visible, visible_lines
 from gpsuite.waiting import doing, done
 
@@ -45,6 +46,8 @@ def main(words: list[str]) -> int:
         doing("reading settings and data")
         request, options = read_request(run, allow_absent=True)
         done()
+        if options.results_dir.exists() and not options.results_dir.is_dir():
+            raise UserError(f"results_dir={options.results_dir}: must be a folder", key="results_dir")
         if options.format == "json":
             show_json(_plain(request, options))
         else:

@@ -27,6 +27,12 @@ def test_show_runs_and_writes_nothing(gpsuite: Gpsuite, workplace: Path) -> None
     assert gpsuite("show", "-m", *REGION, "seed=0,1").out.count("# gpsuite run") == 2
 
 
+def test_results_in_a_file_are_refused(gpsuite: Gpsuite, workplace: Path) -> None:
+    (workplace / "t.csv").write_text("a\n1\n", encoding="utf-8")
+    ended = gpsuite("show", *REGION, "results_dir=t.csv")
+    assert (ended.code, ended.err) == (2, "gpsuite: results_dir=t.csv: must be a folder\n")
+
+
 def test_wrong_words_are_reported_as_by_run(gpsuite: Gpsuite) -> None:
     ended = gpsuite("show", *REGION, "rayss=3")
     assert (ended.code, ended.out) == (2, "")

@@ -157,6 +157,8 @@ def light(found: Found) -> Light:
         return Light("amber", _advised("the data make doubtful that", worst[DOUBTFUL]))
     if model > HARDLY * constant:
         return Light("amber", f"{guess} does nearly as well. Look for better inputs or more rows.")
+    if found.report.request.doubts:
+        return Light("amber", "no check found a fault, but the table may be misread: see 'Check the table' below.")
     source = SOURCE["groups" if found.data.clusters is not None else "time" if found.data.order == "time" else ""]
     return Light(
         "green",
