@@ -30,7 +30,7 @@ def test_show_runs_and_writes_nothing(gpsuite: Gpsuite, workplace: Path) -> None
 def test_results_in_a_file_are_refused(gpsuite: Gpsuite, workplace: Path) -> None:
     (workplace / "t.csv").write_text("a\n1\n", encoding="utf-8")
     ended = gpsuite("show", *REGION, "results_dir=t.csv")
-    assert (ended.code, ended.err) == (2, "gpsuite: results_dir=t.csv: must be a folder\n")
+    assert ended.code == 2 and ended.err.endswith("gpsuite: results_dir=t.csv: must be a folder\n")
 
 
 def test_wrong_words_are_reported_as_by_run(gpsuite: Gpsuite) -> None:
