@@ -24,13 +24,13 @@ from gpsuite.budget import Budget
 from gpsuite.config.request import read_request
 from gpsuite.data.loading import load
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork
+from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork
 from gpsuite.experiments.guarantee import told
 from gpsuite.experiments.guarantee.told import public_tables
 from gpsuite.experiments.league.intervals import Ends, OwnRows, interval_method, process
 from gpsuite.experiments.league.plan import EVERY, LeagueSettings, NumbersTask, TemperedTask, plan, sizes_of
 from gpsuite.experiments.league.run import INSIDE, attacks, own_table
-from gpsuite.experiments.league.summary import CELL, OVERALL, best_statements, choices, sizes_table
+from gpsuite.experiments.league.summary import CELL, OVERALL, _draw, best_statements, choices, sizes_table
 from gpsuite.experiments.league.validity import CONTRADICTED, chance, counted_failures, failure, judgements
 from gpsuite.experiments.sentences import percent_down, percent_up
 from gpsuite.experiments.wasserstein.fitting import fit_regression
@@ -186,6 +186,25 @@ def test_fresh_rows_are_none_of_the_drawn_table(judged: tuple[Any, Any]) -> None
         assert len(own) == 60 and len(drawn.X) == 100
         assert not own & {tuple(row) for row in drawn.X}
     assert outcome.metrics["conformal_rows"] == 100
+
+
+def test_inputs_that_are_constant_in_the_drawn_rows_are_left_out() -> None:
+    prepared = read_request(["experiment=league", "scale=smoke", "datasets=[digits]"])[0].datasets["digits"]
+    whole = load(prepared).X
+    with own_table(prepared, 60, 100, 5) as drawn:
+        own, names = load(drawn.dataset).X, load(drawn.dataset).input_names
+        assert 0 < own.shape[1] < whole.shape[1] and (np.ptp(own, axis=0) > 0.0).all()
+        kept = whole[:, [int(name.removeprefix("x")) for name in names]]
+        rows = {tuple(row) for row in kept}
+        assert all(tuple(row) in rows for row in (*own, *drawn.X))
+
+
+def test_a_width_without_an_end_is_drawn_to_the_edge(tmp_path: Path) -> None:
+    request = read_request(["experiment=league", "scale=smoke"])[0]
+    records = made_up(2, conformal_stated=1.0, conformal_missed=0.1, conformal_rows=100)
+    sizes = sizes_table(cells_of(records), settings_of()).assign(most=np.inf)
+    _draw(Report(request, records, tmp_path, ""), sizes)
+    assert (tmp_path / "figures/league.png").exists()
 
 
 def test_a_run_leaves_its_tables_and_resumes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,6 +62,8 @@ class Drawn:
 def own_table(prepared: PreparedDataset, rows: int, fresh: int, draw: int) -> Iterator[Drawn]:
     """Write drawn rows to a separate file, which is there inside the block. Repeated rows are found in it.
 
+    Inputs that are constant in these rows are left out.
+
     Args:
         prepared: the public table.
         rows: that the file has.
@@ -75,8 +78,10 @@ def own_table(prepared: PreparedDataset, rows: int, fresh: int, draw: int) -> It
     own, others = order[:rows], order[rows:][:fresh]
     text = io.StringIO()
     names = [f"x{column}" for column in range(data.X.shape[1])]
+    varied = np.flatnonzero(np.ptp(data.X[own], axis=0) > 0.0)
+    header = ",".join([*(names[column] for column in varied), "y"])
     np.savetxt(
-        text, np.column_stack([data.X, data.y[:, :1]])[own], "%.17g", ",", header=",".join([*names, "y"]), comments=""
+        text, np.column_stack([data.X[own][:, varied], data.y[own, :1]]), "%.17g", ",", header=header, comments=""
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.csv"
@@ -114,7 +119,8 @@ def _on_drawn_rows(task: Task[Any], judge: Callable[[Task[Any], Drawn], Outcome]
         with own_table(task.require_dataset(), params.rows, params.fresh, params.draw) as drawn:
             return judge(replace(task, dataset=drawn.dataset), drawn)
     except UserError as error:
-        return Outcome({}, INFEASIBLE, str(error).splitlines()[0])
+        fault = str(error).splitlines()[0]
+        return Outcome({}, INFEASIBLE, re.sub(r"^dataset\.path=\S+: ", "", fault))  # the file is gone
 
 
 def found(name: str, stated: float, missed: float, rows: int) -> dict[str, float | int | None]:

@@ -142,18 +142,20 @@ def _draw(report: Report[LeagueSettings], sizes: pd.DataFrame) -> None:
     with report.figure("league", rows=len(asked), size=size, gridspec_kw={"height_ratios": lines}) as drawing:
         for ax, question in zip(drawing.axes, asked, strict=True):
             own = shown[shown["question"] == question]
+            values = own[["median", "most"]].to_numpy()
+            edge = 1.08 * float(values[np.isfinite(values)].max()) or 1.0
             for number, name in enumerate([*map(str, report.settings.sizes), EVERY]):
                 at, colour = own[own["size"] == name], numbered_style(number)["color"]
                 places = [names[question].index(statement) for statement in at["statement"]]
                 faces = ["none" if marked else colour for marked in at["marked"]]
                 if len(at):
-                    ax.hlines(places, at["least"], at["most"], color=colour, lw=1.0)
+                    ax.hlines(places, at["least"], at["most"].clip(upper=edge), color=colour, lw=1.0)
                     ax.scatter(
                         at["median"], places, edgecolors=colour, facecolors=faces, label=f"{name} rows", zorder=3
                     )
             ax.set_yticks(range(len(names[question])), names[question])
             ax.set_ylim(len(names[question]) - 0.5, -0.5)
-            ax.set_xlim(0.0, 1.08 * float(own["most"].max()) or 1.0)
+            ax.set_xlim(0.0, edge)
             ax.set_xlabel(" or ".join(dict.fromkeys(own["unit"])))
             ax.set_title(question)
         drawing.legend("below")
