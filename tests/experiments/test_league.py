@@ -200,7 +200,7 @@ def test_inputs_that_are_constant_in_the_drawn_rows_are_left_out() -> None:
 
 
 def test_a_width_without_an_end_is_drawn_to_the_edge(tmp_path: Path) -> None:
-    request = read_request(["experiment=league", "scale=smoke"])[0]
+    request: Any = read_request(["experiment=league", "scale=smoke"])[0]
     records = made_up(2, conformal_stated=1.0, conformal_missed=0.1, conformal_rows=100)
     sizes = sizes_table(cells_of(records), settings_of()).assign(most=np.inf)
     _draw(Report(request, records, tmp_path, ""), sizes)
