@@ -27,6 +27,7 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork
 from gpsuite.experiments.guarantee import told
 from gpsuite.experiments.guarantee.told import public_tables
+from gpsuite.experiments.league import run as league_run
 from gpsuite.experiments.league.intervals import Ends, OwnRows, interval_method, process
 from gpsuite.experiments.league.plan import EVERY, LeagueSettings, NumbersTask, TemperedTask, plan, sizes_of
 from gpsuite.experiments.league.run import INSIDE, attacks, own_table
@@ -197,6 +198,18 @@ def test_inputs_that_are_constant_in_the_drawn_rows_are_left_out() -> None:
         kept = whole[:, [int(name.removeprefix("x")) for name in names]]
         rows = {tuple(row) for row in kept}
         assert all(tuple(row) in rows for row in (*own, *drawn.X))
+
+
+def test_rows_that_no_search_has_reached_do_not_judge_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["datasets=[iris]", "methods=[laplace]", "seeds=1", "boxes=20"]
+    request: Any = read_request(["experiment=league", "scale=smoke", *words])[0]
+    [task] = plan(request)
+    ended = SimpleNamespace(clock=SimpleNamespace(exhausted=True))
+    monkeypatch.setattr(league_run, "Searches", SimpleNamespace(of=lambda task, work: ended))
+    monkeypatch.setattr(league_run, "proved_safe", lambda model, points, *_: np.zeros(len(points)))
+    outcome = EXPERIMENTS.get("league").run(task, SharedWork())
+    assert outcome.status == "budget" and "wrong_stated" in outcome.metrics
+    assert not [name for name in outcome.metrics if name.startswith(("certified", "stays"))]
 
 
 def test_a_width_without_an_end_is_drawn_to_the_edge(tmp_path: Path) -> None:

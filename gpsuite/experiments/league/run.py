@@ -19,7 +19,7 @@ from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import DONE, INFEASIBLE, SKIPPED, Outcome, SharedWork, Task, finite_or_none
+from gpsuite.experiments.base import BUDGET, DONE, INFEASIBLE, SKIPPED, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.guarantee.checks import Searches
 from gpsuite.experiments.guarantee.classification import around, class_probabilities, judged_classifier, proved_safe
 from gpsuite.experiments.guarantee.conformal import ClassSets, SpreadIntervals
@@ -231,7 +231,10 @@ def judge_classes(task: Task[Any], drawn: Drawn) -> Outcome:
     held = (truth >= 0) & holds[np.arange(len(truth)), truth]
     metrics |= found("sets", float(holds.sum(axis=1).mean()), float(np.mean(~held)), len(held))
     place, points = len(params.tolerances) // 2, scaled[: params.points]
-    steps = proved_safe(model, points, params.tolerances, Searches.of(task, work))
+    searches = Searches.of(task, work)
+    steps = proved_safe(model, points, params.tolerances, searches)
+    if searches.clock.exhausted:  # rows that no search has reached say nothing about the bound
+        return Outcome(metrics, BUDGET, "the seconds ended before the fresh rows were proved")
     lost = wrong[: len(points)] | (steps <= place)
     bound = 1.0 - float(tested.arrays["certified_bounds"][place])
     metrics |= found("certified", bound, lost.mean(), len(lost))
