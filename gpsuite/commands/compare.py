@@ -62,10 +62,9 @@ def _show(found: Sequence[RunComparison], details: bool) -> None:
         print("* as published")
     rows = [row for run in shown for row in run.rows]
     for run in shown:
-        told = [row for row in run.rows if details or row.verdict == "differs"]
         if details and len(shown) > 1:
             print(f"\n{_name(run)}")
-        for row in told:
+        for row in (row for row in run.rows if details or row.verdict == "differs"):
             _show_row(row, why=details and row.verdict == "differs")
     print()
     authors = {note.name: note.authors for note in read_papers(conf_dir())}
