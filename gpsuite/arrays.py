@@ -13,6 +13,8 @@ IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 LongArray: TypeAlias = NDArray[np.longdouble]  # extended precision, of the independent checks of certificates
 
+LARGEST = 1e100  # of a number that a user gives: products of a few such numbers are finite
+
 
 def picked(X: Any, names: Sequence[str]) -> Any:
     """Return the columns of these names of a DataFrame, in their order. Anything without columns as it is.

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.arrays import LARGEST, FloatArray, IntArray
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.search.regions import Region, interval_box, l1_ball, l2_ball
 from gpsuite.python.inputs import Inputs, Row, name_of, number, place_of
 
 BALLS = {"l1": l1_ball, "l2": l2_ball}
 NORMS = ("linf", *BALLS)
-LARGEST = 1e100  # products of a few such numbers are finite
 
 
 @dataclass(frozen=True)

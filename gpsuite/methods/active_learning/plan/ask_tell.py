@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.arrays import BoolArray, FloatArray, IntArray, picked
+from gpsuite.arrays import LARGEST, BoolArray, FloatArray, IntArray, picked
 from gpsuite.budget import Budget
 from gpsuite.drawing import axes
 from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline, entropy
@@ -57,7 +57,6 @@ DEFAULT_GUARD = SafetyGuard()
 MOST_SHOWN = 3  # proposals in a plan's repr
 AGAIN = "no safe candidate is left that was not measured: one is measured again"
 FARTHER = "no safe candidate within the guard's step is left that was not measured: the nearest one beyond it"
-LARGEST = 1e100  # products of a few such numbers are finite
 STRETCH = 2.0  # steps, up to which that is proposed
 
 
