@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 SavedState = dict[str, npt.NDArray[Any]]
 DEFAULT_GUARD = SafetyGuard()
 MOST_SHOWN = 3  # proposals in a plan's repr
-AGAIN = "no safe candidate is left that was not measured: one is measured again"
-FARTHER = "no safe candidate within the guard's step is left that was not measured: the nearest one beyond it"
+AGAIN = "no unmeasured safe candidate is left: one is measured again"
+FARTHER = "no unmeasured safe candidate is left within the guard's step: the nearest one beyond it"
 STRETCH = 2.0  # steps, up to which that is proposed
 
 
