@@ -163,18 +163,18 @@ def weighted_rows(matrix: FloatArray, radius: FloatArray) -> FloatArray:
     return np.asarray(np.matmul(np.abs(matrix), radius[:, :, None])[:, :, 0])
 
 
-def cubic_rows(cubic: FloatArray | None, radius: FloatArray) -> FloatArray:
-    """Return sum_kl |C_jkl| r_k r_l, [B, d]."""
-    if cubic is None:
+def cubic_rows(sizes: FloatArray | None, radius: FloatArray) -> FloatArray:
+    """Return sum_kl |C_jkl| r_k r_l, [B, d], for `sizes` = |C|."""
+    if sizes is None:
         return np.zeros(radius.shape)
     n_boxes, d = radius.shape
     pairs = (radius[:, :, None] * radius[:, None, :]).reshape(n_boxes, d * d, 1)
-    return np.asarray(np.matmul(np.abs(cubic).reshape(n_boxes, d, d * d), pairs)[:, :, 0])
+    return np.asarray(np.matmul(sizes.reshape(n_boxes, d, d * d), pairs)[:, :, 0])
 
 
 def cubic_size(cubic: FloatArray | None, radius: FloatArray) -> FloatArray:
     """Return sum_jkl |C_jkl| r_j r_k r_l, [B]."""
-    return np.zeros(len(radius)) if cubic is None else _dot(cubic_rows(cubic, radius), radius)
+    return np.zeros(len(radius)) if cubic is None else _dot(cubic_rows(np.abs(cubic), radius), radius)
 
 
 def symmetric_part(tensor: FloatArray) -> FloatArray:
@@ -238,8 +238,9 @@ class CubicMaximum:
 def cubic_maximum(polynomial: Cubic, radius: FloatArray) -> CubicMaximum:
     """Bound cubics from above over |x_j| <= radius_j, [B, d]."""
     size = polynomial.magnitude(radius)
-    shift, left, moved = _fix_monotone_inputs(polynomial, radius)
-    nu = left * cubic_rows(moved.cubic, left)
+    sizes = None if polynomial.cubic is None else np.abs(polynomial.cubic)  # a shift does not change them
+    shift, left, moved = _fix_monotone_inputs(polynomial, sizes, radius)
+    nu = left * cubic_rows(sizes, left)
     H = moved.quadratic * (left[:, :, None] * left[:, None, :])
     np.einsum("bjj->bj", H)[...] += nu
     A = dominating_diagonal(H)
@@ -283,11 +284,13 @@ def dominating_diagonal(H: FloatArray) -> FloatArray:
     return np.asarray(candidates[best, np.arange(len(H))])
 
 
-def _fix_monotone_inputs(polynomial: Cubic, radius: FloatArray) -> tuple[FloatArray, FloatArray, Cubic]:
+def _fix_monotone_inputs(
+    polynomial: Cubic, sizes: FloatArray | None, radius: FloatArray
+) -> tuple[FloatArray, FloatArray, Cubic]:
     """Move inputs with a slope of constant sign to their better end. Return shift, radii left and polynomial there."""
     shift, left = np.zeros(radius.shape), radius
     for _ in range(ROUNDS):
-        curvature = 2.0 * weighted_rows(polynomial.quadratic, left) + 3.0 * cubic_rows(polynomial.cubic, left)
+        curvature = 2.0 * weighted_rows(polynomial.quadratic, left) + 3.0 * cubic_rows(sizes, left)
         monotone = (np.abs(polynomial.linear) > curvature * (1.0 + sum_slack(radius.shape[1]))) & (left > 0.0)
         if not monotone.any():
             break

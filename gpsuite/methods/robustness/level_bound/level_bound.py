@@ -5,8 +5,8 @@ Equation: derived, level function
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -37,6 +37,7 @@ _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
 _COARSE = 0.3
 _CELLS = 4
 _FLOOR = 1e-3
+_CACHED = 1 << 18  # numbers of one array of degree-3 coefficients (2 MB). Larger ones wait for memory
 _ROUNDING = 1e-12  # rounding of the combined model, relative to its terms
 
 
@@ -121,13 +122,44 @@ class LevelBound:
                 edges = self.level.edges(low[rows], high[rows], _CELLS)
                 parts = np.repeat(rows, _CELLS)
                 lower, upper = edges[:, :-1].ravel(), edges[:, 1:].ravel()
-                refined = self._along(latent.take(parts), sign, threshold[parts], lower, upper)[0]
-                score[rows] = np.fmin(score[rows], refined.reshape(-1, _CELLS).max(axis=1))
+                refined = [
+                    self._along(latent.take(parts[at]), sign, threshold[parts[at]], lower[at], upper[at])[0]
+                    for at in self._blocks(len(parts))
+                ]
+                score[rows] = np.fmin(score[rows], np.concatenate(refined).reshape(-1, _CELLS).max(axis=1))
             top = latent.mean.high if sign > 0 else -latent.mean.low
             # A bound that is NaN counts as no bound.
             sound = np.isfinite(top) & np.isfinite(high) & (low <= high) & ~np.isnan(score)
             outer = np.where(sound, self.level.signed(score, sign), np.inf)
             return LevelBounds(outer, centre + self.form.lengthscales * found.point, found.share, remainder)
+
+    def bound_boxes(
+        self, lo: FloatArray, hi: FloatArray, sign: int, threshold: FloatArray
+    ) -> tuple[LevelBounds, FloatArray]:
+        """Bound the score over boxes, a few at a time if they have many inputs.
+
+        Args:
+            lo: lower ends in units of X, [B, d].
+            hi: upper ends, [B, d].
+            sign: as of `bound`.
+            threshold: one for all boxes.
+
+        Returns:
+            the bounds, and the half-widths in lengthscales, [B, d].
+        """
+        found, radii = [], []
+        for at in self._blocks(len(lo)):
+            centre, latent = self.latent_model(lo[at], hi[at])
+            found.append(self.bound(centre, latent, sign, threshold))
+            radii.append(latent.radius)
+        names = [field.name for field in fields(LevelBounds)]
+        joined = (np.concatenate([getattr(each, name) for each in found]) for name in names)
+        return LevelBounds(*joined), np.concatenate(radii)
+
+    def _blocks(self, count: int) -> Iterator[slice]:
+        """Yield the boxes, as many at a time as the cache holds."""
+        size = max(1, _CACHED // max(1, len(self.dims) ** 3))
+        return (slice(start, start + size) for start in range(0, count, size))
 
     def _along(
         self, latent: LatentModel, sign: int, threshold: FloatArray, low: FloatArray, high: FloatArray

@@ -154,13 +154,13 @@ class _LevelSearch(Search):
     def _bounds(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return signed outer bounds [B] and split scores. Also try the maxima of the relaxations as points."""
         before = self.budget.elapsed
-        found, latent = self._root(lo, hi) if not self.tree.size else self._batch(lo, hi)
+        found, radius = self._root(lo, hi) if not self.tree.size else self._batch(lo, hi)
         self.bounding_seconds += self.budget.elapsed - before
         self.boxes += len(lo)
         self.budget.spend(boxes=len(lo))
-        return found.outer, split_scores(found, latent.radius)
+        return found.outer, split_scores(found, radius)
 
-    def _root(self, lo: FloatArray, hi: FloatArray) -> tuple[LevelBounds, LatentModel]:
+    def _root(self, lo: FloatArray, hi: FloatArray) -> tuple[LevelBounds, FloatArray]:
         """Bound the root at rising thresholds until its relaxation proposes no better point."""
         centre, latent = self.root or self.bound.latent_model(lo, hi)
         if self.region.contains(centre)[0]:
@@ -176,22 +176,21 @@ class _LevelSearch(Search):
                 break
             points = points[:0]
         if self._fathomed(best)[0]:
-            return replace(found, outer=best), latent
+            return replace(found, outer=best), latent.radius
         tighter = self.bound.with_slice_norm()
         if tighter.form is not self.bound.form:
             self.bound = tighter
             latent = tighter.latent_model(lo, hi)[1]
         self._climb(ATTACK_STEPS)
         found = self.bound.bound(centre, latent, self.sign, self._threshold())
-        return replace(found, outer=np.minimum(best, found.outer)), latent
+        return replace(found, outer=np.minimum(best, found.outer)), latent.radius
 
-    def _batch(self, lo: FloatArray, hi: FloatArray) -> tuple[LevelBounds, LatentModel]:
-        centre, latent = self.bound.latent_model(lo, hi)
-        found = self.bound.bound(centre, latent, self.sign, self._threshold())
+    def _batch(self, lo: FloatArray, hi: FloatArray) -> tuple[LevelBounds, FloatArray]:
+        found, radius = self.bound.bound_boxes(lo, hi, self.sign, self._threshold())
         open_boxes = ~self._fathomed(found.outer)
         if open_boxes.any() and self._try(found.point[open_boxes]):
             self._climb(1)
-        return found, latent
+        return found, radius
 
     def _threshold(self) -> FloatArray:
         """Return the score of (sign mean, variance) up to which a box's bound closes it."""

@@ -64,6 +64,20 @@ def test_a_shrinking_box_gives_the_value_at_the_point(kernel: str, link: str) ->
     assert p_high[0] - p_low[0] < 1e-5
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_boxes_a_few_at_a_time_have_the_bounds_of_all_at_once(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = random_posterior(np.random.default_rng(5), kernel, "probit", 20, 4)
+    bound, half = level_bound(posterior, posterior.X[0], np.arange(4)), 0.4 * posterior.lengthscales
+    low, high, score = posterior.X[:7] - half, posterior.X[:7] + half, np.array(0.0)
+    whole, radius = bound.bound_boxes(low, high, 1, score)
+    assert np.any(whole.outer > score)  # these are bounded by parts of their variances
+    monkeypatch.setattr("gpsuite.methods.robustness.level_bound.level_bound._CACHED", 2 * 4**3)
+    parts, their_radius = bound.bound_boxes(low, high, 1, score)
+    np.testing.assert_array_equal(their_radius, radius)
+    for name in ("outer", "point", "share", "remainder"):  # sums of other lengths may round otherwise
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
+
+
 def test_a_constant_input_adds_next_to_nothing() -> None:
     posterior = random_posterior(np.random.default_rng(8), "squared_exponential", "probit", 15, 3)
     x0 = posterior.X[2]
