@@ -334,6 +334,21 @@ def test_what_the_guide_advises_is_what_is_published() -> None:
     assert not validity["marked"].any() and endless == {"jackknife+", "jackknife+, own spread"}
 
 
+def test_what_the_guide_says_of_many_inputs_is_what_is_published() -> None:
+    root = Path(__file__).parents[2]
+    page = " ".join((root / ".github/guide/league.md").read_text(encoding="utf-8").split())
+    tables = root / "results/published/league/paper~many_inputs/tables"
+    sizes, validity = (
+        pd.read_csv(tables / f"{name}.csv", dtype={"size": str}) for name in ("league_sizes", "league_validity")
+    )
+    for size in SIZES_TOLD:
+        by = sizes[sizes["size"] == size].set_index("statement")["median"]
+        shares = (percent_up(by[f"{name}, Laplace"]) for name in (OWN, "certified accuracy"))
+        assert f"| {size} | {' | '.join([*shares, format(by['conformal sets, Laplace'], '.2f')])} |" in page
+    assert f"None of {len(validity)} statements was marked there." in page
+    assert not validity["marked"].any()
+
+
 def guide_counts(best: pd.DataFrame) -> Iterator[str]:
     """Yield on how many tables the statements that the guide names are the tightest, at each size."""
     for question, is_named in (
