@@ -152,6 +152,8 @@ class LevelBound:
             centre, latent = self.latent_model(lo[at], hi[at])
             found.append(self.bound(centre, latent, sign, threshold))
             radii.append(latent.radius)
+        if len(found) == 1:
+            return found[0], radii[0]
         names = [field.name for field in fields(LevelBounds)]
         joined = (np.concatenate([getattr(each, name) for each in found]) for name in names)
         return LevelBounds(*joined), np.concatenate(radii)
