@@ -186,10 +186,10 @@ def draw_entropies(report: Report[ImageSettings], records: Sequence[Record]) -> 
     import pandas as pd
 
     names = [name for name in report.titles if any(r.axes["method"] == name for r in records)]
-    columns = 4
-    rows = -(-len(names) // columns)
-    lines = []
-    with report.figure("entropies", rows=rows, columns=columns, size=(12.0, 2.4 * rows + 0.8), sharex=True) as drawing:
+    columns = max(1, min(4, len(names)))
+    rows, lines = -(-len(names) // columns), []
+    size = (3.0 * columns, 2.4 * rows + 0.8)
+    with report.figure("entropies", rows=rows, columns=columns, size=size, sharex=True) as drawing:
         for ax, name in zip(drawing.axes, names, strict=False):
             own = [record for record in records if record.axes["method"] == name]
             for part in [key for key in own[0].arrays if key.startswith("entropy ")]:
