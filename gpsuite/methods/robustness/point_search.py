@@ -272,8 +272,13 @@ class _SeveralClasses:
         ]
 
     def joint(self, region: Region, budget: Budget) -> Extremum | None:
-        """Search for a proof by only the latent functions, if the trapezoidal rule takes too many nodes."""
+        """Search for a proof by only the latent functions, if the trapezoidal rule takes too many nodes.
+
+        An attack comes first: a bound of many inputs takes a second, and an input without a margin makes it useless.
+        """
         if self.latent is None or budget.exhausted:
+            return None
+        if (self.latent.evaluate(self.latent.attacks(region))[1] < HALF).any():
             return None
         found = branch_and_bound(self.latent, region, RESOLUTION, budget, -1, batch=BATCH, decide=HALF)
         if not found.outer > HALF:

@@ -31,6 +31,7 @@ from gpsuite.methods.robustness.multiclass.latent_differences import (
     class_pairs,
 )
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends
+from gpsuite.methods.robustness.search.regions import Region
 
 _ROUNDING = 1e-12
 _FLOOR = 1e-3
@@ -84,6 +85,14 @@ class LatentMargin:
         worst = np.argmin(np.where(np.isnan(least), -np.inf, least), axis=0)
         split = models.radius * (slope[worst, B] + 0.5 * models.variance_slopes + _FLOOR)
         return least[worst, B], value.min(axis=0), split
+
+    def attacks(self, region: Region) -> FloatArray:
+        """Return points [K, d] of a region, for every slack where its slope at the middle leads down."""
+        low, high = (end[None] for end in region.root_box())
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+            models, _ = self.differences.over(low, high, cheap=True)
+            slopes = self._combined(models, np.arange(len(self.weights[0])))[0].linear
+        return region.project(np.where(slopes > 0.0, low, high))
 
     def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound the score at points [B, d] from both sides."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from gpsuite.budget import Budget
 from gpsuite.methods.robustness.multiclass.latent_differences import class_pairs, latent_differences
 from gpsuite.methods.robustness.multiclass.latent_margin import LatentMargin, _combinations
 from gpsuite.methods.robustness.point_search import PointSearch
-from gpsuite.methods.robustness.search.regions import box
+from gpsuite.methods.robustness.search.regions import Region, box, l2_ball
 from gpsuite.models.classification.multiclass_posterior import centred_root, softmax_moments
 from gpsuite.models.config import KERNEL_NAMES
 from tests.arrays import Array
@@ -90,3 +92,36 @@ def test_the_class_of_ten_is_proved_by_one_search() -> None:
             p = posterior.probabilities(rng.uniform(region.lower, region.upper, (200, 2)))
             assert (p.argmax(axis=1) == search.centre.own).all()
     assert proved >= 3
+
+
+@pytest.mark.parametrize("region_of", [box, l2_ball])
+def test_attacks_stay_in_the_region_and_lead_down(region_of: Callable[..., Region]) -> None:
+    rng = np.random.default_rng(11)
+    posterior = random_softmax_posterior(rng, "squared_exponential", 5, 30, 4, (0.0, 1.0))
+    lower = 0
+    for x in posterior.X[:10]:
+        margin = LatentMargin(latent_differences(posterior, x, np.arange(4)), 0)
+        region = region_of(x, 0.05 * posterior.lengthscales.min())
+        points = margin.attacks(region)
+        assert points.shape == (4 + 4 * 3, 4)
+        assert region.contains(points).all()
+        lower += margin.evaluate(points)[1].min() < margin.evaluate(x[None])[0][0]
+    assert lower == 10
+
+
+def test_an_input_without_a_margin_ends_the_search_before_a_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the search without attacks proves none of these classes."""
+    rng = np.random.default_rng(3)
+    posterior = random_softmax_posterior(rng, "squared_exponential", 10, 30, 2, (0.0, 1.0))
+    attacked = 0
+    for x in posterior.X[:10]:
+        search, region = PointSearch(posterior, x, np.arange(2)), box(x, 0.3 * posterior.lengthscales.min())
+        budget = Budget(boxes=16)
+        verdict, found = search.decide(region, budget, latent_only=True)
+        if found or budget.spent_boxes:
+            continue
+        attacked += verdict.status == "unknown"
+        with monkeypatch.context() as without:
+            without.setattr(LatentMargin, "attacks", lambda self, region: region.start[None])
+            assert search.decide(region, Budget(boxes=200), latent_only=True)[0].status == "unknown"
+    assert attacked >= 5
