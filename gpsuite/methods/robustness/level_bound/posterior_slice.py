@@ -463,7 +463,7 @@ class SliceStack(PosteriorSlice):
         reduced = self.reduced(k[:, None])[:, :, 0]
         return self.sums(k, self.alpha), 1.0 - np.einsum("fbn,bn->fb", reduced, k)
 
-    def functions(self, part: slice) -> SliceStack:
+    def functions(self, part: IntArray) -> SliceStack:
         def chosen(values: float | FloatArray) -> FloatArray:
             return np.asarray(values)[part]
 

@@ -223,10 +223,11 @@ class DifferenceRanges:
 
 @dataclass(frozen=True)
 class DifferenceModels:
-    """Local models of all differences over B boxes. Rows are pair by pair.
+    """Local models of F differences over B boxes, by default of all. Rows are pair by pair.
 
     Attributes:
         n_classes: C.
+        pairs: classes of every difference, F.
         n_boxes: B.
         mean: means of every difference, F B rows.
         variance: variances of every difference, F B rows.
@@ -234,14 +235,11 @@ class DifferenceModels:
     """
 
     n_classes: int
+    pairs: tuple[Pair, ...]
     n_boxes: int
     mean: MomentModel
     variance: MomentModel
     radius: FloatArray
-
-    @property
-    def pairs(self) -> tuple[Pair, ...]:
-        return class_pairs(self.n_classes)
 
     def of(self, pair: Pair) -> LatentModel:
         """Return the models of one difference, B rows."""
@@ -256,6 +254,8 @@ class DifferenceModels:
 
     def combined_means(self, own: int, weights: FloatArray) -> tuple[Cubic, FloatArray, FloatArray]:
         """Return sum_j weights_j (m_own - m_j) over the boxes as a cubic, and its largest errors below and above, [B].
+
+        The models are of all differences.
 
         Args:
             own: class that the others are compared with.
@@ -293,18 +293,33 @@ class LatentDifferences:
 
     def over(self, lo: FloatArray, hi: FloatArray, cheap: bool = False) -> tuple[DifferenceModels, DifferenceRanges]:
         """Return the models of every difference over boxes [B, d], and their ranges. Cheap ones as in `Expansion`."""
-        centre = 0.5 * lo + 0.5 * hi
-        radius, found = self.form.radius(lo, hi, centre), []
-        count, (boxes, d) = len(self.form.alpha), centre.shape
-        group = max(1, ENTRIES // max(1, boxes * (1 + d) * self.form.alpha.shape[2]))
-        for start in range(0, count, group):
-            found.append(expand(self.form.functions(slice(start, start + group)), centre).over(radius, cheap))
-        mean, variance = (_joined([each.mean for each in found]), _joined([each.variance for each in found]))
+        models = self.models(lo, hi, np.arange(len(self.form.alpha)), cheap)
+        mean, variance = models.mean, models.variance
         values, spread = mean.model.constant, variance.model.constant
         at = LatentRanges(
             mean.low, mean.high, variance.low, variance.high, values, np.clip(spread, variance.low, variance.high)
         )
-        return DifferenceModels(self.n_classes, boxes, mean, variance, radius), self._ranges(at)
+        return models, self._ranges(at)
+
+    def models(self, lo: FloatArray, hi: FloatArray, places: IntArray, cheap: bool = False) -> DifferenceModels:
+        """Return the models of some differences over boxes [B, d].
+
+        Args:
+            lo: lower ends of the boxes.
+            hi: upper ends.
+            places: of the differences in `class_pairs`, [F].
+            cheap: as in `Expansion`.
+        """
+        centre = 0.5 * lo + 0.5 * hi
+        radius, found = self.form.radius(lo, hi, centre), []
+        boxes, d = centre.shape
+        group = max(1, ENTRIES // max(1, boxes * (1 + d) * self.form.alpha.shape[2]))
+        for start in range(0, len(places), group):
+            functions = self.form.functions(places[start : start + group])
+            found.append(expand(functions, centre).over(radius, cheap))
+        pairs = class_pairs(self.n_classes)
+        mean, variance = (_joined([each.mean for each in found]), _joined([each.variance for each in found]))
+        return DifferenceModels(self.n_classes, tuple(pairs[at] for at in places), boxes, mean, variance, radius)
 
     def at(self, points: FloatArray) -> DifferenceRanges:
         """Return the ranges at points [B, d]. Their width is only rounding."""

@@ -57,41 +57,54 @@ class LatentMargin:
     def bounds(self, lo: FloatArray, hi: FloatArray) -> Ends:
         """Bound the score over boxes lo[b] <= x_free <= hi[b], [B, d], in the units of X.
 
-        If the models of degree 3 are large, those of degree 2 come first. They often suffice.
+        If the models of degree 3 are large, those of degree 2 come first. They often suffice. Of a box without a proof
+        only the differences get degree 3 whose slack is not proved yet.
         """
         low, high = checked_boxes(lo, hi, len(self.differences.form.dims))
         pairs, d = len(self.weights[0][0]), low.shape[1]
         large = pairs * d**3 > LARGE
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-            least, centre, split = self._bounded(low, high, large)
-            for box in np.flatnonzero(~(least > 0.0)) if large else ():  # box by box: a model takes 100 MB
-                one = self._bounded(low[[box]], high[[box]], False)
-                least[box], centre[box], split[box] = np.fmax(least[box], one[0][0]), one[1][0], one[2][0]
-        return Ends(_score(least), np.ones(len(lo)), _score(centre), np.where(np.isfinite(split), split, 0.0))
+            models, ranges = self.differences.over(low, high, large)
+            least, centre, split = self._sharpened(models, self._slacks(ranges)[0], np.arange(pairs))
+            for box in np.flatnonzero(~(least > 0.0).all(axis=0)) if large else ():  # a model of one box takes 100 MB
+                one = slice(box, box + 1)
+                used = self._pairs_of(np.flatnonzero(~(least[:, box] > 0.0)))
+                exact = self.differences.models(low[one], high[one], used)
+                least[:, one], centre[one], split[one] = self._sharpened(exact, least[:, one], used)
+        slack = _score(least.min(axis=0))
+        return Ends(slack, np.ones(len(lo)), _score(centre), np.where(np.isfinite(split), split, 0.0))
 
-    def _bounded(self, low: FloatArray, high: FloatArray, cheap: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the least slack over boxes, the least at their centres, [B] each, and scores for the cut, [B, d]."""
-        models, ranges = self.differences.over(low, high, cheap)
-        B, least = np.arange(len(low)), self._slacks(ranges)[0]
-        # the ranges already exclude far rivals
-        near = np.flatnonzero(~(least > 0.0).all(axis=1))
+    def _pairs_of(self, slacks: IntArray) -> IntArray:
+        """Return the places of the differences that some slacks are made of."""
+        return np.flatnonzero((np.abs(self.weights[0][slacks]) + np.abs(self.weights[1][slacks])).any(axis=0))
+
+    def _sharpened(
+        self, models: DifferenceModels, least: FloatArray, used: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return bounds [K, B] at least as good as given ones, the least slack at the centres [B], and scores [B, d].
+
+        The models are of the used differences. The scores are for the cut.
+        """
+        B, least = np.arange(models.n_boxes), least.copy()
+        near = np.flatnonzero(~(least > 0.0).all(axis=1))  # others need no model
         slope, value = np.zeros((len(least), *models.radius.shape)), least.copy()
         if len(near):
-            total, room = self._combined(models, near)
+            total, room = self._combined(models, near, used)
             found = cubic_maximum(total.scaled(-1.0), np.tile(models.radius, (len(near), 1))).bound
             least[near] = np.fmax(least[near], -(found + room).reshape(len(near), -1))
             slope[near] = np.abs(total.linear).reshape(len(near), *models.radius.shape)
             value[near] = total.constant.reshape(len(near), -1)
         worst = np.argmin(np.where(np.isnan(least), -np.inf, least), axis=0)
         split = models.radius * (slope[worst, B] + 0.5 * models.variance_slopes + _FLOOR)
-        return least[worst, B], value.min(axis=0), split
+        return least, value.min(axis=0), split
 
     def attacks(self, region: Region) -> FloatArray:
         """Return points [K, d] of a region, for every slack where its slope at the middle leads down."""
         low, high = (end[None] for end in region.root_box())
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             models, _ = self.differences.over(low, high, cheap=True)
-            slopes = self._combined(models, np.arange(len(self.weights[0])))[0].linear
+            slacks, pairs = (np.arange(count) for count in self.weights[0].shape)
+            slopes = self._combined(models, slacks, pairs)[0].linear
         return region.project(np.where(slopes > 0.0, low, high))
 
     def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -117,11 +130,11 @@ class LatentMargin:
         """Return the scores, NaN as 0 and 1."""
         return clipped(low, high)
 
-    def _combined(self, models: DifferenceModels, near: IntArray) -> tuple[Cubic, FloatArray]:
-        """Return some slacks [K] as cubics over the boxes, and their largest errors below, [K B] each."""
+    def _combined(self, models: DifferenceModels, near: IntArray, used: IntArray) -> tuple[Cubic, FloatArray]:
+        """Return some slacks [K] of used differences as cubics over boxes, and their largest errors below, [K B] each."""
         B, parts, cubics, room = models.n_boxes, [], [], 0.0
         for weights, moment in zip(self.weights, (models.mean, models.variance), strict=True):
-            weight, model = weights[near], moment.model
+            weight, model = weights[np.ix_(near, used)], moment.model
             parts.append([_summed(weight, each, B) for each in (model.constant, model.linear, model.quadratic)])
             if model.cubic is not None:
                 cubics.append(_summed(weight, model.cubic, B))
