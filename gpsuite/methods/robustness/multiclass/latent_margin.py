@@ -131,7 +131,7 @@ class LatentMargin:
         return clipped(low, high)
 
     def _combined(self, models: DifferenceModels, near: IntArray, used: IntArray) -> tuple[Cubic, FloatArray]:
-        """Return some slacks [K] of used differences as cubics over boxes, and their largest errors below, [K B] each."""
+        """Return some slacks [K] of used differences as cubics over boxes, and their largest errors below [K B]."""
         B, parts, cubics, room = models.n_boxes, [], [], 0.0
         for weights, moment in zip(self.weights, (models.mean, models.variance), strict=True):
             weight, model = weights[np.ix_(near, used)], moment.model
