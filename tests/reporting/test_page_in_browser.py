@@ -98,7 +98,7 @@ def test_the_best_guarantees_of_league_are_sorted_by_a_click(chromium: Browser, 
     root = Path(__file__).parents[2]
     shutil.copytree(root / "results/published/league", tmp_path / "published/league")
     chromium.open(write_report(tmp_path, root / "conf")[0])
-    stored = pd.read_csv(root / "results/published/league/paper~five_draws/tables/league_best.csv")
+    stored = pd.read_csv(root / "results/published/league/paper~ten_draws/tables/league_best.csv")
     table = "document.querySelector('[role=region][aria-label=\"league best\"] table')"
     for column, name in enumerate(stored):
         if name in ("dataset", "question", "stated"):

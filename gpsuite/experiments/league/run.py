@@ -38,6 +38,7 @@ from gpsuite.experiments.league.intervals import Ends, OwnRows, interval_method,
 from gpsuite.experiments.league.plan import OWN_INTERVALS, ClassesTask, IntervalsTask, NumbersTask, TemperedTask
 from gpsuite.experiments.pac_bayes.fits import run_fit
 from gpsuite.experiments.pac_bayes.tasks import FitTask
+from gpsuite.experiments.robustness.judging import classes_of
 from gpsuite.experiments.tasks import take
 from gpsuite.experiments.wasserstein.fitting import fit_regression
 from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError
@@ -243,9 +244,17 @@ def judge_classes(task: Task[Any], drawn: Drawn) -> Outcome:
         box = around(model, x, params.tolerances[place])
         moves = attacks(params.draw, np.full(len(x), params.tolerances[place]))
         reached = np.clip(x + moves, box.lower, box.upper) if len(box.free) == len(x) else x[None]
-        broken.append(np.ptp(np.argmax(class_probabilities(model, np.vstack([x, reached])), axis=1)) > 0)
+        broken.append(class_changes(*classes_of(model).probability_ends(np.vstack([x, reached]))))
     metrics |= found("stays", float(np.mean(steps <= place)), float(np.mean(broken)) if broken else 0.0, len(broken))
     return Outcome(metrics, headline=f"bound {metrics['wrong_stated']:.3f}, certified {1.0 - bound:.3f}")
+
+
+def class_changes(low: FloatArray, high: FloatArray) -> bool:
+    """Return whether no class can be the most probable one at every point, by bounds [A, C] of the probabilities.
+
+    With ten nearly equal classes the cubature's error exceeds their differences. It must not count as a broken proof.
+    """
+    return not (high >= low.max(axis=1, keepdims=True)).all(axis=0).any()
 
 
 def run_certified(task: Task[FitTask], shared: SharedWork) -> Outcome:

@@ -136,6 +136,9 @@ class View(Protocol):
     def probabilities(self, X: FloatArray) -> FloatArray:
         """Return class probabilities [B, C] at scaled inputs [B, D]."""
 
+    def probability_ends(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return them less and plus their cubature's error. Of two classes there is none."""
+
     def followed(self, own: int) -> int:
         """Return the class whose probability is followed at a point of class `own`."""
 
@@ -190,6 +193,10 @@ class _TwoClasses:
     def probabilities(self, X: FloatArray) -> FloatArray:
         second = self.posterior.probability(X)
         return np.column_stack([1.0 - second, second])
+
+    def probability_ends(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        found = self.probabilities(X)
+        return found, found
 
     def followed(self, own: int) -> int:
         return 1
@@ -326,6 +333,9 @@ class _SeveralClasses:
 
     def probabilities(self, X: FloatArray) -> FloatArray:
         return self.posterior.probabilities(X)
+
+    def probability_ends(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.posterior.probability_ends(X)
 
     def followed(self, own: int) -> int:
         return own

@@ -252,6 +252,11 @@ class MultiClassPosterior(KernelPosterior):
     def probabilities(self, Xnew: FloatArray) -> FloatArray:
         return self.moments(Xnew).mean
 
+    def probability_ends(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the class probabilities [B, C] less and plus the error that their cubature states."""
+        found = self.moments(Xnew)
+        return found.mean - found.error[:, None], found.mean + found.error[:, None]
+
     def mean_with_gradient(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the latent means [B, C] and their gradients in the inputs, [B, C, D]."""
         scaled = self._scaled(Xnew)
@@ -336,6 +341,10 @@ class RobustMaxPosterior(MultiClassPosterior):
         mean, covariance = self.latent(Xnew)
         variance = np.maximum(np.einsum("bcc->bc", covariance), SMALLEST * self.variance)
         return predictive_probabilities(largest_probabilities(mean, variance), self.epsilon)
+
+    def probability_ends(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
+        found = self.probabilities(Xnew)
+        return found - QUADRATURE, found + QUADRATURE
 
 
 # Posteriors of GPflow's sparse variational classifiers with the softmax or the robust maximum.
