@@ -340,7 +340,7 @@ def test_what_the_guide_advises_is_what_is_published() -> None:
     said += [
         f"missed {percent_down(missed)} of fresh rows instead of 10 %",
         f"sizes lie between {held['least'].min() - 0.005:.2f} and {held['most'].max() + 0.005:.2f}",
-        f"takes {seconds['laplace']:.0f} CPU seconds, SVGP {seconds['svgp_classifier']:.0f}",
+        f"takes {seconds['laplace']:.0f} CPU seconds, SVGP {seconds['svgp_classifier']:.0f}.",
     ]
     for each in said:
         assert each in page, each
