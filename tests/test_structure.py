@@ -150,7 +150,7 @@ def test_the_wheel_runs_in_an_empty_folder(tmp_path: Path) -> None:
         names = archive.namelist()
         archive.extractall(tmp_path / "installed")
     assert {"gpsuite/conf/config.yaml", "gpsuite/guide/README.md", "gpsuite/guide/start.md"} <= set(names)
-    for draws in ("ten_draws", "thousand_rows"):
+    for draws in ("ten_draws", "thousand_rows", "whole_tables"):
         assert f"gpsuite/published/league/paper~{draws}/tables/league_sizes.csv" in names
     assert not [name for name in names if name.startswith(("tests/", "conf/", "data/", "results/"))]
     work = tmp_path / "work"
