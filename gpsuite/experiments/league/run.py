@@ -19,7 +19,17 @@ from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import BUDGET, DONE, INFEASIBLE, SKIPPED, Outcome, SharedWork, Task, finite_or_none
+from gpsuite.experiments.base import (
+    BUDGET,
+    DIVERGED,
+    DONE,
+    INFEASIBLE,
+    SKIPPED,
+    Outcome,
+    SharedWork,
+    Task,
+    finite_or_none,
+)
 from gpsuite.experiments.guarantee.checks import Searches
 from gpsuite.experiments.guarantee.classification import around, class_probabilities, judged_classifier, proved_safe
 from gpsuite.experiments.guarantee.conformal import ClassSets, SpreadIntervals
@@ -41,7 +51,7 @@ from gpsuite.experiments.pac_bayes.tasks import FitTask
 from gpsuite.experiments.robustness.judging import classes_of
 from gpsuite.experiments.tasks import take
 from gpsuite.experiments.wasserstein.fitting import fit_regression
-from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError
+from gpsuite.methods.wasserstein.fitting import DivergedError, FewDifferentRowsError
 from gpsuite.methods.wasserstein.scoring import ExactPredictionsError, interval_half_widths
 from gpsuite.reporting.files import write_text
 from gpsuite.seeds import derived_seed, stream
@@ -171,6 +181,8 @@ def judge_tempered(task: Task[TemperedTask], drawn: Drawn) -> Outcome:
         model = fit_regression(params.method, params.training, data.X, y, seed, Budget(), groups=data.groups)
     except (ExactPredictionsError, FewDifferentRowsError) as error:
         return Outcome({}, INFEASIBLE, str(error))
+    except DivergedError as error:
+        return Outcome({}, DIVERGED, str(error))
     mean, variance = model.predict(drawn.X, tempered=True)
     half = interval_half_widths(variance, params.coverage)
     judged = judged_ends("tempered", (mean - half, mean + half), drawn, y)

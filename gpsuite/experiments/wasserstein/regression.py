@@ -14,6 +14,7 @@ from gpsuite.arrays import IntArray
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import without_copies
 from gpsuite.experiments.base import (
+    DIVERGED,
     DONE,
     EXPERIMENTS,
     INFEASIBLE,
@@ -40,7 +41,7 @@ from gpsuite.experiments.wasserstein.fitting import (
 )
 from gpsuite.experiments.wasserstein.images import wide
 from gpsuite.experiments.wasserstein.methods import NUMBERS, RegressorOptions, regressor_version
-from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError
+from gpsuite.methods.wasserstein.fitting import DivergedError, FewDifferentRowsError
 from gpsuite.methods.wasserstein.scoring import ExactPredictionsError
 from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.reporting.metrics import UNTEMPERED, metric
@@ -244,17 +245,22 @@ def _scored(
         return Outcome({}, INFEASIBLE, "dataset: every training row of the fold repeats a test row: add different rows")
     X, y = data.X, data.y[:, 0]
     budget, groups = shared.budget(task.budget_seconds), None if data.groups is None else data.groups[train]
-    found: list[tuple[OwnUnits, float]] = []
+    diverged, found = "", list[tuple[OwnUnits, float]]()
     try:
         for multiple in (training.inducing, *further):
             states = shared.states if not further else _part(shared.states, f"inducing-{multiple:g}")
             with_multiple = replace(training, inducing=multiple)
             work = (task.params.method, with_multiple, X[train], y[train], seed, budget, states, groups)
-            found.append((fit_regression(*work), multiple))
+            try:
+                found.append((fit_regression(*work), multiple))
+            except DivergedError as error:
+                diverged = str(error)
     except ExactPredictionsError as error:
         return Outcome({}, INFEASIBLE, f"{error}. The target is a function of the inputs, without noise")
     except FewDifferentRowsError as error:
         return Outcome({}, INFEASIBLE, str(error))
+    if not found:
+        return Outcome({}, DIVERGED, diverged)
     model, multiple = min(found, key=lambda each: each[0].validation_nll)
     metrics = regression_scores(model, X[test], y[test])
     if further or isinstance(task.params, TrialTask):

@@ -158,6 +158,10 @@ class TrainingRows:
                 raise ValueError("inputs and targets must be finite")
 
 
+class DivergedError(ArithmeticError):
+    """Raised if no epoch of a training has a finite loss: there is nothing to predict with."""
+
+
 class FewDifferentRowsError(ValueError):
     """Raised if all rows are copies of validation rows: none is left to train on."""
 

@@ -15,7 +15,7 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.baselines import build_sparse_gp
 from gpsuite.methods.wasserstein.classifiers import NoKeeper, StateKeeper
-from gpsuite.methods.wasserstein.fitting import GWIOptions, TrainingOptions, TrainingRows
+from gpsuite.methods.wasserstein.fitting import DivergedError, GWIOptions, TrainingOptions, TrainingRows
 from gpsuite.methods.wasserstein.gwi import build_gwi_regressor, inducing_count
 from gpsuite.methods.wasserstein.scoring import variance_factor
 from gpsuite.methods.wasserstein.training import Trainable, train
@@ -78,6 +78,8 @@ class RegressionFit:
             self.keeper.load("model"),
             lambda state: self.keeper.save("model", state),
         )
+        if report.state.best_epoch == 0:
+            raise DivergedError(report.reason)
         return self.fitted(model, predictions, report.status, report.reason)
 
     def fitted(

@@ -12,11 +12,13 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+from gpsuite.budget import Budget
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork
+from gpsuite.experiments.base import DIVERGED, DONE, EXPERIMENTS, Record, Report, SharedWork
 from gpsuite.experiments.wasserstein import regression
+from gpsuite.experiments.wasserstein.fitting import fit_regression
 from gpsuite.experiments.wasserstein.regression import (
     BEFORE,
     BETTER,
@@ -26,6 +28,8 @@ from gpsuite.experiments.wasserstein.regression import (
     network_claim,
     summarise,
 )
+from gpsuite.methods.wasserstein import regressors
+from gpsuite.methods.wasserstein.fitting import DivergedError, GWIOptions, TrainingOptions, TrainingRows
 
 TABLE = ["experiment=wasserstein/regression", "scale=smoke"]
 
@@ -150,3 +154,32 @@ def test_a_printed_value_stands_next_to_its_method_where_another_is_missing() ->
     printed = {"nll_own[dataset=wine_red,method=exact_gp]": 0.26, "nll_own[dataset=wine_red,method=svgp]": 0.9}
     report: Any = SimpleNamespace(printed=printed)
     assert regression._printed(report, "wine_red", ["gwi", "svgp"], 0.2) == [("svgp", pytest.approx(0.2), 0.9)]
+
+
+@pytest.mark.parametrize("diverging", [(2.0,), (1.0, 2.0)])
+def test_a_number_of_inducing_inputs_that_diverges_is_left_out(
+    diverging: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sparse GP does on yacht, with many inducing inputs close to each other."""
+
+    def some(options: Any, training: Any, *rest: Any) -> Any:
+        if training.inducing in diverging:
+            raise DivergedError("the loss is not finite in epoch 1")
+        return fit_regression(options, training, *rest)
+
+    monkeypatch.setattr(regression, "fit_regression", some)
+    words = ("methods=[svgp_regression]", "kernel_inducing=[1.0,2.0]", "epochs=1")
+    outcome = regression.run(tasks_of("datasets=[diabetes]", *words)[0], SharedWork())
+    if len(diverging) == 1:
+        assert (outcome.status, outcome.metrics["inducing_multiple"]) == (DONE, 1.0)
+    else:
+        assert (outcome.status, outcome.reason) == (DIVERGED, "the loss is not finite in epoch 1")
+
+
+def test_a_training_without_a_finite_loss_says_that_it_diverged(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = SimpleNamespace(status="diverged", reason="not finite in epoch 1", state=SimpleNamespace(best_epoch=0))
+    monkeypatch.setattr(regressors, "train", lambda *given: ended)
+    rows = TrainingRows(np.zeros((8, 1)), np.zeros(8), np.zeros((2, 1)), np.ones(2))
+    fit = regressors.RegressionFit(rows, GWIOptions(), TrainingOptions(1, (8,), (0.01,), 1, 1), 0, Budget())
+    with pytest.raises(DivergedError, match="epoch 1"):
+        fit.trained(SimpleNamespace(), lambda X: (X, X))
