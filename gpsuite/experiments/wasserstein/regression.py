@@ -246,19 +246,18 @@ def _scored(
     X, y = data.X, data.y[:, 0]
     budget, groups = shared.budget(task.budget_seconds), None if data.groups is None else data.groups[train]
     diverged, found = "", list[tuple[OwnUnits, float]]()
-    try:
-        for multiple in (training.inducing, *further):
-            states = shared.states if not further else _part(shared.states, f"inducing-{multiple:g}")
-            with_multiple = replace(training, inducing=multiple)
-            work = (task.params.method, with_multiple, X[train], y[train], seed, budget, states, groups)
-            try:
-                found.append((fit_regression(*work), multiple))
-            except DivergedError as error:
-                diverged = str(error)
-    except ExactPredictionsError as error:
-        return Outcome({}, INFEASIBLE, f"{error}. The target is a function of the inputs, without noise")
-    except FewDifferentRowsError as error:
-        return Outcome({}, INFEASIBLE, str(error))
+    for multiple in (training.inducing, *further):
+        states = shared.states if not further else _part(shared.states, f"inducing-{multiple:g}")
+        with_multiple = replace(training, inducing=multiple)
+        work = (task.params.method, with_multiple, X[train], y[train], seed, budget, states, groups)
+        try:
+            found.append((fit_regression(*work), multiple))
+        except ExactPredictionsError as error:
+            return Outcome({}, INFEASIBLE, f"{error}. The target is a function of the inputs, without noise")
+        except FewDifferentRowsError as error:
+            return Outcome({}, INFEASIBLE, str(error))
+        except DivergedError as error:
+            diverged = str(error)
     if not found:
         return Outcome({}, DIVERGED, diverged)
     model, multiple = min(found, key=lambda each: each[0].validation_nll)

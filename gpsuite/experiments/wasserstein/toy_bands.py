@@ -12,6 +12,7 @@ from scipy.special import erf
 
 from gpsuite.arrays import FloatArray
 from gpsuite.experiments.base import (
+    DIVERGED,
     DONE,
     EXPERIMENTS,
     Experiment,
@@ -30,6 +31,7 @@ from gpsuite.experiments.wasserstein.fitting import TrainingParams, TrainingSett
 from gpsuite.experiments.wasserstein.images import wide
 from gpsuite.experiments.wasserstein.methods import NUMBERS, regressor_version
 from gpsuite.methods.wasserstein.distance import wasserstein_by_eigenvalues, wasserstein_on_points
+from gpsuite.methods.wasserstein.fitting import DivergedError
 from gpsuite.methods.wasserstein.scoring import interval_half_widths
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.palette import LIMIT, method_style
@@ -185,7 +187,10 @@ def run_band(task: Task[BandTask], shared: SharedWork) -> Outcome:
     params = task.params
     X, y = toy_data(stream(params.seed, "data"), params.rows, params.noise_scale)
     budget = shared.budget(task.budget_seconds)
-    model = fit_regression(params.method, params.training, X, y, params.seed, budget)
+    try:
+        model = fit_regression(params.method, params.training, X, y, params.seed, budget)
+    except DivergedError as error:
+        return Outcome({}, DIVERGED, str(error))
     X_test, y_test = toy_data(stream(params.seed, "test"), TEST_ROWS, params.noise_scale)
     mean, variance = model.predict(GRID, tempered=True)
     metrics = regression_scores(model, X_test, y_test)

@@ -183,3 +183,21 @@ def test_a_training_without_a_finite_loss_says_that_it_diverged(monkeypatch: pyt
     fit = regressors.RegressionFit(rows, GWIOptions(), TrainingOptions(1, (8,), (0.01,), 1, 1), 0, Budget())
     with pytest.raises(DivergedError, match="epoch 1"):
         fit.trained(SimpleNamespace(), lambda X: (X, X))
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [("wasserstein.toy_bands", ["experiment=wasserstein/toy_bands"]),
+     ("league.run", ["experiment=league", "datasets=[diabetes]", "methods=[gwi_regression]"])],
+)  # fmt: skip
+def test_a_task_of_one_diverged_training_says_so(
+    module: str, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def diverges(*given: Any, **named: Any) -> Any:
+        raise DivergedError("not finite in epoch 1")
+
+    monkeypatch.setattr(f"gpsuite.experiments.{module}.fit_regression", diverges)
+    request = read_request([*words, "scale=smoke"])[0]
+    experiment = EXPERIMENTS.get(request.experiment)
+    task = next(task for task in experiment.plan(request) if task.axes.get("method") == "gwi_regression")
+    assert (experiment.run(task, SharedWork()).status, task.axes["method"]) == (DIVERGED, "gwi_regression")
