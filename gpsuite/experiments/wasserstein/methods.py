@@ -59,10 +59,11 @@ def regressor_method(options: MethodOptions) -> RegressorMethod[Any]:
 def regressor_version(options: MethodOptions) -> int:
     """Return the version of a regression's numbers.
 
-    Since the third the epoch is the one of the best tempered validation density. The exact GP has no epochs.
+    Since the third the epoch is the one of the best tempered validation density. The exact GP has no epochs. Since its
+    fourth the sparse GP's search for a kernel refuses lengthscales that make an input noise.
     """
-    exact = isinstance(options, RegressorOptions) and options.regressor == "exact_gp"
-    return options.method.version + (0 if exact else _TEMPERED_EPOCHS)
+    name = options.regressor if isinstance(options, RegressorOptions) else ""
+    return options.method.version + {"exact_gp": 0, "svgp": _TEMPERED_EPOCHS + 1}.get(name, _TEMPERED_EPOCHS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.scoring import negative_log_likelihood, tempered_log_density
 from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.networks import Network
-from gpsuite.models.random_elements.elements import checked_inputs, fit_prior
+from gpsuite.models.random_elements.elements import SHORTEST, checked_inputs, fit_prior
 from gpsuite.models.random_elements.likelihoods import ClassLikelihood, ClassPrediction, GaussianNoise, normal_points
 from gpsuite.models.regression.inducing import different_rows, limited_inducing
 
@@ -367,7 +367,8 @@ def build_sparse_gp(
         seconds: limit of the choice of the prior and of the inducing inputs.
     """
     budget = Budget(seconds, prior_evaluations)
-    fitted = fit_prior(prior, X, targets - prior_mean, rng, budget)
+    shortest = SHORTEST if likelihood is None else 0.0
+    fitted = fit_prior(prior, X, targets - prior_mean, rng, budget, shortest=shortest)
     gpflow.set_trainable(fitted.kernel, True)
     Z, _ = limited_inducing(X, min(M, len(different_rows(X))), rng, budget.left)
     model = gpflow.models.SVGP(

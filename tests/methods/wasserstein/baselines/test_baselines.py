@@ -162,6 +162,16 @@ def test_an_untrained_regression_predicts_its_prior_and_the_noise() -> None:
         model.predict(GP_X)
 
 
+def test_a_regression_does_not_start_from_a_kernel_that_makes_an_input_noise() -> None:
+    """Eight values of the input that matters: the first step of the search once led to a lengthscale of 1e-9."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((60, 3))
+    X[:, 0] = rng.integers(0, 8, 60) / 2.3 - 1.5
+    Y = np.exp(1.5 * X[:, :1])
+    model = build_sparse_gp(X, (Y - Y.mean()) / Y.std(), None, "se_ard", 0.0, 100, 5, np.random.default_rng(1))
+    assert 1.0 < model.model.kernel.lengthscales.numpy()[0] < 4.0
+
+
 def test_its_loss_counts_a_batch_for_all_rows() -> None:
     """q is the prior, so its divergence is 0: what is left is N / N_B times the expected log likelihood."""
     model = regression()
