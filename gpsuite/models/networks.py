@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from gpsuite.arrays import FloatArray
-from gpsuite.models.network_spec import POOL, NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
 
 _ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.tanh}
 
@@ -34,31 +34,36 @@ class Network:
 
         For tanh, and always for the output layer, the variance is 1 / fan-in.
         """
-        gain, last = (2.0 if self.spec.activation == "relu" else 1.0), len(self.shapes) - 2
         values = []
-        for index, shape in enumerate(self.shapes):
-            if len(shape) == 1:
-                values.append(np.zeros(shape))
-            else:
-                variance = (1.0 if index == last else gain) / np.prod(shape[:-1])
-                values.append(np.sqrt(variance) * rng.standard_normal(shape))
+        for weights, biases, activation in zip(self.shapes[::2], self.shapes[1::2], self._activations, strict=True):
+            gain = 2.0 if activation == "relu" else 1.0
+            values += [np.sqrt(gain / np.prod(weights[:-1])) * rng.standard_normal(weights), np.zeros(biases)]
         return values
+
+    @property
+    def _activations(self) -> list[str]:
+        """Activation of each layer, the linear output last."""
+        spec = self.spec
+        return [spec.activation] * len(spec.convolutions) + [spec.dense_activation] * len(spec.dense) + ["linear"]
 
     def variables(self, rng: np.random.Generator) -> list[Any]:
         return [tf.Variable(value, dtype=self.dtype) for value in self.initial(rng)]
 
     def features(self, parameters: Sequence[Any], X: Any, dropout: float = 0.0, seed: Any = None) -> Any:
         """Return the last hidden layer [N, F]. With dropout the kept units are scaled up. `seed` holds two integers."""
-        hidden, activation = tf.cast(X, self.dtype), _ACTIVATIONS[self.spec.activation]
+        hidden = tf.cast(X, self.dtype)
         if self.spec.image is not None:
             hidden = tf.reshape(hidden, [-1, *self.spec.image])
         for layer, shape in enumerate(self.shapes[:-2:2]):
             weights, biases = parameters[2 * layer], parameters[2 * layer + 1]
+            activation = _ACTIVATIONS[self._activations[layer]]
             if len(shape) == 2:
                 hidden = activation(tf.matmul(tf.reshape(hidden, [-1, shape[0]]), weights) + biases)
             else:
-                hidden = activation(tf.nn.conv2d(hidden, weights, strides=1, padding="SAME") + biases)
-                hidden = tf.nn.max_pool2d(hidden, POOL, POOL, padding="VALID")
+                each = self.spec.convolutions[layer]
+                padding = "SAME" if each.padded else "VALID"
+                hidden = activation(tf.nn.conv2d(hidden, weights, strides=1, padding=padding) + biases)
+                hidden = tf.nn.max_pool2d(hidden, each.pool, 2, padding="SAME" if each.pool == 3 else "VALID")
             if dropout > 0.0:
                 hidden = tf.nn.experimental.stateless_dropout(hidden, dropout, seed=seed + layer)
         return tf.reshape(hidden, [-1, self.shapes[-2][0]])

@@ -28,14 +28,14 @@ from gpsuite.experiments.base import (
     finite_or_none,
     require,
 )
-from gpsuite.experiments.settings import Count, Positive, Rule, Share, at_least, filled, not_negative, unique
+from gpsuite.experiments.settings import Count, Positive, Rule, Share, at_least, filled, not_negative, one_of, unique
 from gpsuite.experiments.tasks import LEFT_OUT, left_out_as, take
 from gpsuite.experiments.wasserstein.fitting import TrainingParams, TrainingSettings
 from gpsuite.experiments.wasserstein.methods import classifier_method
 from gpsuite.methods.wasserstein import scoring as scores
 from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError, TrainingRows, split_rows
 from gpsuite.methods.wasserstein.scoring import auroc, average_precision, false_positives_at_95
-from gpsuite.models.network_spec import KERNEL_SIZE, NetworkSpec
+from gpsuite.models.network_spec import ARCHITECTURES, PLAIN, NetworkSpec
 from gpsuite.seeds import derived_seed, stream
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ class ImageSettings(TrainingSettings):
         test_rows: test rows at most.
         outside_rows: rows of each other dataset at most.
         convolution: whether the network's hidden layers are convolutions.
-        filter_size: height and width of the convolutions.
-        dense: widths of dense layers after the convolutions.
+        architecture: plain, with layers of `widths`, or 3c3d, with three convolutions of `widths` and two dense layers.
         inducing_tried: multiples of sqrt(N) that GWI tries instead of `inducing`. Each is trained, and the one with
             the best validation score is kept.
         tempered: whether GWI fits a temperature per class on the validation rows.
@@ -78,8 +77,7 @@ class ImageSettings(TrainingSettings):
     test_rows: Count
     outside_rows: Count
     convolution: bool
-    filter_size: Count
-    dense: list[Count]
+    architecture: Annotated[str, one_of(ARCHITECTURES)]
     inducing_tried: Annotated[list[Positive], unique]
     tempered: bool
     epsilon: Share
@@ -95,7 +93,13 @@ class ImageSettings(TrainingSettings):
         """Refuse noise levels that leave out clean labels, and dropout of everything."""
         require(self.label_noise[0] == 0.0, "label_noise", self.label_noise, "the first level must be 0")
         require(self.dropout < 1.0, "dropout", self.dropout, "must be below 1")
-        require(self.convolution or not self.dense, "dense", self.dense, "only after convolutions. Use widths")
+        three = self.convolution and len(self.widths) == 3
+        require(
+            three or self.architecture == PLAIN,
+            "architecture",
+            self.architecture,
+            "needs convolution=true and three widths",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +146,7 @@ class ImageTask:
     shifts: tuple[float, ...]
     outside: tuple[Outside, ...]
     kind: str = "wasserstein_image"
-    filter_size: int = field(default=KERNEL_SIZE, metadata=left_out_as(KERNEL_SIZE))
-    dense: tuple[int, ...] = field(default=(), metadata=left_out_as(()))
+    architecture: str = field(default=PLAIN, metadata=left_out_as(PLAIN))
     inducing_tried: tuple[float, ...] = field(default=(), metadata=left_out_as(()))
     tempered: bool = field(default=False, metadata=left_out_as(False))
 
@@ -208,9 +211,7 @@ def _seconds(settings: ImageSettings, options: MethodOptions, data: PreparedData
         return trainings * method.seconds(options)
     side = math.isqrt(_pixels(data))
     image = (side, side, 1)
-    network = NetworkSpec(
-        tuple(settings.widths), settings.activation, image, settings.filter_size, tuple(settings.dense)
-    )
+    network = NetworkSpec(tuple(settings.widths), settings.activation, image, settings.architecture)
     more = network.multiplications(side * side, data.spec.get("n_classes") or 10) - _SMALL
     return trainings * (_CONVOLUTION * method.seconds(options) + _SECONDS_PER_MILLION * max(more, 0.0) / 1e6)
 
@@ -422,7 +423,7 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork, whole: Budget
     image = (images.side, images.side, 1) if params.convolution else None
     options = ClassifierOptions(
         training=t.training,
-        network=NetworkSpec(t.widths, t.activation, image, params.filter_size, params.dense),
+        network=NetworkSpec(t.widths, t.activation, image, params.architecture),
         prior=t.prior,
         prior_mean=t.prior_mean,
         prior_evaluations=t.prior_evaluations,

@@ -191,14 +191,15 @@ def test_what_cannot_be_learned_is_infeasible_not_failed(tmp_path: Path, rows: l
     assert infeasible["reason"].str.contains(reason).all()
 
 
-def test_dense_layers_without_convolutions_are_refused() -> None:
-    with pytest.raises(UserError, match=r"dense=\[10\]: only after convolutions"):
-        read_request(["experiment=wasserstein/digits", "dense=[10]"])
+@pytest.mark.parametrize("words", [["widths=[4,4,4]", "convolution=false"], ["convolution=true", "widths=[4,4]"]])
+def test_3c3d_without_its_layers_is_refused(words: list[str]) -> None:
+    with pytest.raises(UserError, match="architecture=3c3d: needs convolution=true and three widths"):
+        read_request(["experiment=wasserstein/digits", "architecture=3c3d", *words])
 
 
 def test_what_is_trained_more_often_or_is_larger_is_estimated_to_cost_more() -> None:
     costs = {}
-    for words in (["inducing_tried=[0.5,0.75,1.0]"], [], ["dense=[]", "filter_size=3"]):
+    for words in (["inducing_tried=[0.5,0.75,1.0]"], [], ["architecture=plain", "widths=[16,32]"]):
         request, _ = read_request(
             ["experiment=wasserstein/fashion_mnist_table2", "scale=paper", *words], allow_absent=True
         )
