@@ -59,6 +59,15 @@ def test_one_number_of_inducing_inputs_is_the_task_it_was_before_there_was_a_lis
     assert task_key(one) == task_key(tasks_of("datasets=[diabetes]", "inducing=[1.0]")[0])
 
 
+def test_with_many_rows_no_number_of_inducing_inputs_is_chosen() -> None:
+    """Diabetes has 442 rows. The task is that of a single number, so that its records count for both."""
+    tried = ("dataset=diabetes", "inducing=[0.5,1.0,2.0]")
+    assert tasks_of(*tried, "chosen_rows=442")[0].params.further == (1.0, 2.0)
+    many = tasks_of(*tried, "chosen_rows=441")[0]
+    assert (many.params.training.inducing, many.params.further) == (1.0, ())
+    assert task_key(many) == task_key(tasks_of("dataset=diabetes", "inducing=[1.0]")[0])
+
+
 def test_a_list_and_a_single_dataset_are_not_given_together() -> None:
     with pytest.raises(UserError, match="datasets"):
         tasks_of("dataset=diabetes", "datasets=[boston]")
