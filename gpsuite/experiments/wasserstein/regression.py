@@ -72,8 +72,8 @@ class RegressionSettings(CommonSettings):
         used_folds: number of folds that are run.
         inducing: M as multiples of sqrt(N). Of several the NLL of the validation rows chooses, fold by fold.
         kernel_inducing: values to try if the mean is a kernel's: GWI with a kernel mean, and the sparse GP.
-        chosen_rows: number of rows above which no M is chosen. The value of `inducing` or `kernel_inducing` nearest 1 is
-            taken.
+        chosen_rows: number of rows above which no M is chosen. The value of `inducing` or `kernel_inducing` nearest 1
+            is taken.
         exact_rows: among several datasets the exact GP runs on those with fewer rows.
         lucky_trials: number of trainings per fold, each on a random split with a random M, whose least test NLL
             counts. This is what the authors' script reports, and shows what it gains. 0: none.
