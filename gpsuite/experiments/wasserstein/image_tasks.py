@@ -90,16 +90,11 @@ class ImageSettings(TrainingSettings):
     noise_methods: Annotated[list[str], unique]
 
     def check(self) -> None:
-        """Refuse noise levels that leave out clean labels, and dropout of everything."""
+        """Refuse noise levels that leave out clean labels, dropout of everything, and 3c3d without its layers."""
         require(self.label_noise[0] == 0.0, "label_noise", self.label_noise, "the first level must be 0")
         require(self.dropout < 1.0, "dropout", self.dropout, "must be below 1")
-        three = self.convolution and len(self.widths) == 3
-        require(
-            three or self.architecture == PLAIN,
-            "architecture",
-            self.architecture,
-            "needs convolution=true and three widths",
-        )
+        fits = self.architecture == PLAIN or (self.convolution and len(self.widths) == 3)
+        require(fits, "architecture", self.architecture, "needs convolution=true and three widths")
 
 
 @dataclass(frozen=True, kw_only=True)
