@@ -90,7 +90,7 @@ class ImageSettings(TrainingSettings):
     noise_methods: Annotated[list[str], unique]
 
     def check(self) -> None:
-        """Refuse noise levels that leave out clean labels, dropout of everything, and 3c3d without its layers."""
+        """Refuse noise levels that leave out clean labels, dropout of everything, and widths that do not fit 3c3d."""
         require(self.label_noise[0] == 0.0, "label_noise", self.label_noise, "the first level must be 0")
         require(self.dropout < 1.0, "dropout", self.dropout, "must be below 1")
         fits = self.architecture == PLAIN or (self.convolution and len(self.widths) == 3)
